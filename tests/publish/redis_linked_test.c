@@ -289,7 +289,7 @@ WHERRY_TEST(each_error_of_a_server_has_its_verdict)
 		{"ERR Protocol error: invalid bulk length", WH_REDIS_ANSWERED,
 		 WH_REDIS_ANSWERED, WHERRY_REJECTED, false, false, false},
 		{"ERR anything else", WH_REDIS_ANSWERED, WH_REDIS_ANSWERED, WHERRY_RETRY,
-		 false, false, true},
+		 false, false, false},
 	};
 
 	(void)state;

@@ -135,6 +135,13 @@ w create sqlite:wait.db
 w enqueue --lines sqlite:wait.db --topic orders --key /key --from hot.ndjson
 w relay sqlite:wait.db "$redis" --until-empty --timeout 30s "${shop[@]}"
 expect "with the rights of the guide a hot key is delivered" 0 "err:2000 delivered"
+ask --pass sesame --no-auth-warning ACL SETUSER shop -multi >/dev/null
+sed 's/hot/cold/' hot.ndjson >cold.ndjson
+w enqueue --lines sqlite:wait.db --topic orders.bare --key /key --from cold.ndjson
+w relay sqlite:wait.db "$redis" --until-empty --timeout 60s "${shop[@]}"
+expect "without the right to MULTI, too" 0 "err:2000 delivered, 0 retried" "err:permit the user +multi"
+out=$(read_back "redis://:sesame@127.0.0.1:$redis_port" orders.bare)
+json "each once, and in order" '[m["body"]["n"] for m in l] == list(range(1, 2001))'
 w enqueue sqlite:wait.db '{}' --topic orders
 w relay sqlite:wait.db "redis://shop:sesame@127.0.0.1:$redis_port" --until-empty --timeout 30s
 expect "with the password in the URL, too, which is not repeated" 0 "err:1 delivered" "no:sesame"

@@ -196,6 +196,15 @@ static wherry_code redis_collect(wherry_publisher *pub, wh_receipt *out, size_t 
 	return error_of(p, err);
 }
 
+/* Redis's own limit.  The server may have a smaller one, which few users may ask for. */
+static size_t redis_body_most(wherry_publisher *pub)
+{
+	enum { ROOM = 65536 }; /* For key and headers. */
+
+	(void)pub;
+	return WH_REDIS_VALUE_MOST - ROOM;
+}
+
 /* ---- waiting ---- */
 
 static void redis_cancel(wherry_publisher *pub)
@@ -317,6 +326,7 @@ const wh_publisher_driver wh_publisher_##name = { \
 	.fd = redis_fd, \
 	.deadline = redis_deadline, \
 	.trouble = redis_trouble, \
+	.body_most = redis_body_most, \
 	.numbers = redis_numbers, \
 	.readback = &wh_readback_##name, \
 }

@@ -61,7 +61,11 @@ void wh_redis_settings_clear(wh_redis_settings *set);
 
 /* ---- commands: redis_command.c ---- */
 
-enum { WH_REDIS_STREAM_LEN = 4096 };
+enum {
+	WH_REDIS_STREAM_LEN = 4096,
+	WH_REDIS_VALUE_MOST = 512
+			      << 20 /* Bytes; Redis's default of proto-max-bulk-len. */
+};
 
 /* Write the name of a message's stream.  INVALID: it has none. */
 wherry_code wh_redis_stream(const char *template, const wherry_message *msg,
@@ -155,6 +159,7 @@ typedef struct wh_redis_unit {
 	unsigned redirects;
 	int slot;         /* -1: it was not computed. */
 	bool asking;      /* Sent behind ASKING. */
+	bool bare;        /* MULTI was refused, so each message was answered. */
 	char *error;      /* The first error that was answered; NULL: none. */
 	unsigned n_taken; /* With an error: so many were taken nevertheless. */
 } wh_redis_unit;
@@ -206,6 +211,7 @@ typedef struct wh_redis_flights {
 	wh_flights done; /* With a verdict, for collect. */
 	wh_redis_keys keys;
 	wh_redis_units ready; /* To be sent. */
+	bool alone;           /* Units have one message, since MULTI is forbidden. */
 } wh_redis_flights;
 
 /* Take a message.  OK: it is open, or its receipt waits because it, or one of its key, has

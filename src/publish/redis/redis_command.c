@@ -9,11 +9,7 @@
 #include "base/json.h"
 #include "publish/parts.h"
 
-enum {
-	FIELDS_MOST = 12,
-	VALUE_MOST = 512 << 20, /* Bytes; Redis's default of proto-max-bulk-len. */
-	DIGITS = 24
-};
+enum { FIELDS_MOST = 12, DIGITS = 24 };
 
 /* ---- the name of the stream ---- */
 
@@ -133,7 +129,7 @@ wherry_code wh_redis_check(const wh_redis_settings *set, const wherry_message *m
 
 	if (code == WHERRY_OK && strcmp(headers, "{}") != 0)
 		code = wh_json_headers(headers, strlen(headers), err);
-	if (code == WHERRY_OK && msg->body_len > VALUE_MOST)
+	if (code == WHERRY_OK && msg->body_len > WH_REDIS_VALUE_MOST)
 		code = wh_fail(err, WHERRY_TOOBIG,
 			       "its body has %zu bytes, and Redis takes 512 MB",
 			       msg->body_len);

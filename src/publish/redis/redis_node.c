@@ -128,6 +128,7 @@ static void put_unit(wh_redis_node *node, const wh_redis_settings *set, int64_t 
 	free(unit->error);
 	unit->error = NULL;
 	unit->n_taken = 0;
+	unit->bare = false;
 	unit->left = unit->n + (unit->asking ? 1 : 0) + (unit->n > 1 ? 2 : 0);
 	if (unit->asking)
 		wh_redis_put_words(out, asking);
@@ -187,6 +188,10 @@ static wherry_code fail_hello(const wh_redis_node *node, const char *why,
 {
 	const char *of = node->sentinel ? "sentinel_" : "";
 
+	/* The answer repeats the words of the command, and so the password. */
+	if (strncasecmp(why, "ERR unknown command", 19) == 0)
+		return wh_fail(err, WHERRY_INVALID,
+			       "it does not know HELLO: Redis 6 or later is needed");
 	if (strncmp(why, "WRONGPASS", 9) == 0)
 		return wh_fail(err, WHERRY_DENIED,
 			       "the user or the password is refused: %.80s; see "
@@ -198,9 +203,6 @@ static wherry_code fail_hello(const wh_redis_node *node, const char *why,
 	if (strncmp(why, "ERR AUTH <password> called", 26) == 0)
 		return wh_fail(err, WHERRY_DENIED,
 			       "it has no password: unset redis.%spassword", of);
-	if (strncasecmp(why, "ERR unknown command", 19) == 0)
-		return wh_fail(err, WHERRY_INVALID, "it is older than Redis 6: %.80s",
-			       why);
 	return wh_fail(err, WHERRY_CLOSED, "it refuses to begin: %.120s", why);
 }
 
@@ -261,10 +263,31 @@ static void note_all(wh_redis_unit *unit, const redisReply *reply)
 	}
 }
 
+/* MULTI was refused, and this is a later reply of the unit: its messages were taken one by one. */
+static void note_bare(wh_redis_unit *unit, const redisReply *reply)
+{
+	if (unit->left == 1)
+		return; /* EXEC */
+	if (reply->type == REDIS_REPLY_ERROR)
+		note_error(unit, reply->str);
+	else if (!unit->error)
+		unit->n_taken++;
+}
+
+/* Is the next reply that to MULTI? */
+static bool begins(const wh_redis_unit *unit)
+{
+	return unit->n > 1 && unit->left == unit->n + 2;
+}
+
 static void added(wh_redis_node *node, const wh_redis_settings *set, wh_redis_unit *unit,
 		  const redisReply *reply)
 {
-	if (reply->type == REDIS_REPLY_ERROR)
+	if (unit->bare)
+		note_bare(unit, reply);
+	else if (reply->type == REDIS_REPLY_ERROR && begins(unit))
+		unit->bare = true;
+	else if (reply->type == REDIS_REPLY_ERROR)
 		note_error(unit, reply->str);
 	else if (reply->type == REDIS_REPLY_ARRAY)
 		note_all(unit, reply);

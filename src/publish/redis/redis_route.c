@@ -401,12 +401,26 @@ static void judge(wh_redis_route *route, const wh_redis_node *node, wh_redis_uni
 		fail(route, WHERRY_CLOSED, &node->host, verdict.reason);
 }
 
+/* The user may not use MULTI.  Without it one message of a key is in flight at a time. */
+static void forgo_multi(wh_redis_route *route)
+{
+	if (route->flights.alone)
+		return;
+	route->flights.alone = true;
+	wh_log(route->env, WHERRY_LOG_WARN, "redis", "multi-refused",
+	       wh_log_note(
+		       "one message of a key is sent at a time: permit the user +multi "
+		       "and +exec"));
+}
+
 static void hear_units(wh_redis_route *route, wh_redis_node *node)
 {
 	int64_t now = wh_monotonic(route->env);
 	wh_redis_unit *unit;
 
 	while ((unit = wh_redis_units_pop(&node->answered))) {
+		if (unit->bare && !unit->error)
+			forgo_multi(route);
 		if (unit->error)
 			judge(route, node, unit, now);
 		else
@@ -455,6 +469,7 @@ static void lose(wh_redis_route *route, wh_redis_node *node, wherry_code code,
 		 const char *why)
 {
 	bool was_ready = node->ready;
+	bool idle = was_ready && !node->sent.n && !node->pending.n && !node->waiting.n;
 
 	if (node->asked)
 		route->asks_slots = node->asked = false;
@@ -465,6 +480,8 @@ static void lose(wh_redis_route *route, wh_redis_node *node, wherry_code code,
 		give_back(route, node, why); /* Units that wait for replicas. */
 		route->master = NULL;
 		route->tried = 0;
+		node->not_before_us = 0;
+	} else if (route->in_cluster && idle && !route->flights.open.n) {
 		node->not_before_us = 0;
 	} else if (route->in_cluster) {
 		give_back(route, node, why);

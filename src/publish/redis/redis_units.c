@@ -238,7 +238,7 @@ static void gather_key(wh_redis_flights *f, const wh_redis_settings *set,
 {
 	wh_redis_job *first = key->first, *last = first;
 	size_t bytes;
-	unsigned n = 1, most = key->alone ? 1 : UNIT_MOST;
+	unsigned n = 1, most = key->alone || f->alone ? 1 : UNIT_MOST;
 
 	if (!first || key->in_flight)
 		return;

@@ -16,7 +16,7 @@ typedef enum kind {
 	MOVED,    /* Another node has the slot. */
 	ASKED,    /* It has the stream. */
 	REJECTED, /* The message will never be taken. */
-	MESSAGE   /* This message was refused, and an attempt is counted. */
+	OTHER     /* This message was refused.  The relay sees if others are, too. */
 } kind;
 
 static const struct {
@@ -44,6 +44,8 @@ static const struct {
 	{"ERR The stream has exhausted", PLACE, "start another stream"},
 	{"ERR Protocol error", REJECTED,
 	 "a value is over the server's proto-max-bulk-len"},
+	{"ERR Elements are too large", REJECTED, NULL},
+	{"ERR unknown command", PLACE, "the server lacks it, or it was renamed there"},
 };
 
 static kind kind_of(const char *error, const char **out_advice)
@@ -55,7 +57,7 @@ static kind kind_of(const char *error, const char **out_advice)
 			return errors[i].kind;
 		}
 	*out_advice = NULL;
-	return MESSAGE;
+	return OTHER;
 }
 
 wh_redis_meaning wh_redis_judge(const char *error, const char *stream, bool in_cluster,
@@ -93,8 +95,7 @@ wh_redis_meaning wh_redis_judge(const char *error, const char *stream, bool in_c
 	case REJECTED:
 		out->verdict = WHERRY_REJECTED;
 		break;
-	case MESSAGE:
-		out->own = true;
+	case OTHER:
 		break;
 	}
 	return WH_REDIS_ANSWERED;
