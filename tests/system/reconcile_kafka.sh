@@ -77,9 +77,10 @@ broker drop shop.orders
 w reconcile sqlite:shop.db "$to" --since 1d
 expect "a topic that is gone has lost all" 6 "err:topic 'shop.orders' does not exist" "out:missing "
 w_in '{}' enqueue --lines sqlite:shop.db --topic none
-broker refuse 1 29 1
+broker refuse 1 29 1000
 w reconcile sqlite:shop.db "$to" --since 1d
 expect "the right to read is named" 1 "err:no right to read topic 'shop.spread'" "err:kafka-acls --add"
+broker accept 1
 
 # ---- twice, and by others ----
 
