@@ -549,6 +549,11 @@ static const char *bodies_trouble(wherry_publisher *pub)
 	return why;
 }
 
+static const char *bodies_notice(wherry_publisher *pub)
+{
+	return wh_publisher_notice(((bodies *)pub)->inner);
+}
+
 static size_t bodies_numbers(const wherry_publisher *pub, wh_number *out)
 {
 	const bodies *b = (const bodies *)pub;
@@ -596,6 +601,7 @@ static void make_table(bodies *b)
 	b->table.fd = bodies_fd;
 	b->table.deadline = bodies_deadline;
 	b->table.trouble = bodies_trouble;
+	b->table.notice = bodies_notice;
 	b->table.numbers = bodies_numbers;
 }
 
