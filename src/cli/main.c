@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/certificates.h"
+#include "publish/driver.h"
 
 /* "-h" and the like in the place of a command. */
 static const char *alias(const char *word)
@@ -145,8 +146,12 @@ static wh_exit dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	wh_exit status;
+
 	/* A reader that went away is an error to report, not a death in mid-work. */
 	(void)signal(SIGPIPE, SIG_IGN);
 	wh_certificates_use();
-	return (int)wh_finish(dispatch(argc, argv));
+	status = dispatch(argc, argv);
+	wh_publishers_end();
+	return (int)wh_finish(status);
 }

@@ -252,6 +252,14 @@ static const wh_setting_entry table[] = {
 		"Empty: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN."},
 	[WH_S3_CA_FILE] = {"s3.ca_file", TEXT, "", NULL, NULL,
 		"A PEM file with the certificates to trust instead of those of the system."},
+	[WH_OTEL_ENDPOINT] = {"otel.endpoint", TEXT, "", NULL, NULL,
+		"Send spans and metrics of deliveries to this collector of OpenTelemetry by OTLP over HTTP, such as "
+		"http://localhost:4318; if empty, to that of OTEL_EXPORTER_OTLP_ENDPOINT."},
+	[WH_OTEL_HEADERS] = {"otel.headers", TEXT, "", NULL, NULL,
+		"Headers for the collector, NAME=VALUE with commas between several; or env:NAME or "
+		"file:PATH, which contains them. Empty: OTEL_EXPORTER_OTLP_HEADERS."},
+	[WH_OTEL_SERVICE] = {"otel.service", TEXT, "", NULL, NULL,
+		"The name of the service in spans and metrics; if empty, OTEL_SERVICE_NAME, else wherry."},
 	[WH_LOG_LEVEL] = {"log.level", CHOICE, "info", "error, warn, info, debug", NULL,
 		"The least severe events that the relay logs."},
 };

@@ -231,7 +231,23 @@ extern const wh_publisher_driver wh_publisher_http;
 /* The publishers that are linked into the program only; NULL at the end. */
 extern const wh_publisher_driver *const wh_publishers_linked[];
 
+/* A publisher that the program puts around each one it opens. */
+typedef struct wh_publisher_wrapper {
+	/* Refuse settings that wrap() would refuse. */
+	wherry_code (*check)(const wherry_config *config, wherry_error *err);
+	/* Put a publisher around *pub, or leave it as it is.  On failure *pub is closed. */
+	wherry_code (*wrap)(const char *url, const wherry_config *config,
+			    const wh_env *env, wherry_publisher **pub, wherry_error *err);
+	void (*end)(void); /* The program ends, and all publishers are closed. */
+} wh_publisher_wrapper;
+
+/* Those that are linked into the program only; NULL at the end. */
+extern const wh_publisher_wrapper *const wh_publisher_wrappers_linked[];
+
 /* ---- functions that the relay calls: publish.c ---- */
+
+/* The program ends. */
+void wh_publishers_end(void);
 
 /* Fail with INVALID, naming the function, if the driver lacks a required function or one
  * that another of its functions needs. */

@@ -3,6 +3,9 @@
  * into libwherry.
  */
 #include "publish/bodies/bodies.h"
+#ifdef WHERRY_HTTP
+#include "publish/otel/otel.h"
+#endif
 
 const wh_publisher_driver *const wh_publishers_linked[] = {
 #ifdef WHERRY_KAFKA
@@ -32,6 +35,13 @@ const wh_publisher_driver *const wh_publishers_linked[] = {
 const wh_body_store_driver *const wh_body_stores_linked[] = {
 #ifdef WHERRY_HTTP
 	&wh_body_store_s3,
+#endif
+	NULL,
+};
+
+const wh_publisher_wrapper *const wh_publisher_wrappers_linked[] = {
+#ifdef WHERRY_HTTP
+	&wh_otel_wrapper,
 #endif
 	NULL,
 };

@@ -7,3 +7,5 @@
 const wh_publisher_driver *const wh_publishers_linked[] = {NULL};
 
 const wh_body_store_driver *const wh_body_stores_linked[] = {NULL};
+
+const wh_publisher_wrapper *const wh_publisher_wrappers_linked[] = {NULL};

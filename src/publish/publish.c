@@ -154,7 +154,11 @@ wherry_code wh_publisher_check(const char *url, const wherry_config *config,
 		code = wh_custom_check(to.own, to.url.rest.ptr, config, err);
 	else if (to.driver->check)
 		code = to.driver->check(to.url.rest.ptr, config, err);
-	return code == WHERRY_OK ? wh_bodies_check(config, err) : code;
+	if (code == WHERRY_OK)
+		code = wh_bodies_check(config, err);
+	for (size_t i = 0; code == WHERRY_OK && wh_publisher_wrappers_linked[i]; i++)
+		code = wh_publisher_wrappers_linked[i]->check(config, err);
+	return code;
 }
 
 bool wh_publisher_prefers(const wh_publisher_driver *driver, int which, int64_t window,
@@ -210,39 +214,57 @@ void wh_publisher_warn(const char *url, const wherry_config *config, wh_buf *out
 	wh_bodies_warn(config, out);
 }
 
-wherry_code wh_publisher_open_raw(const char *url, const wherry_config *config,
-				  const wh_env *env, wherry_publisher **out,
-				  wherry_error *err)
+/* Open the destination, with a body store if the settings name one. */
+static wherry_code open_plain(const char *url, const wherry_config *config,
+			      const wh_env *env, wherry_publisher **out,
+			      wherry_error *err)
 {
-	wherry_publisher *pub = NULL;
 	named to;
 	wherry_code code = find(url, config, &to, err);
 
 	if (code != WHERRY_OK)
 		return code;
 	if (to.own)
-		code = wh_custom_open(to.own, to.url.rest.ptr, config, &pub, err);
+		code = wh_custom_open(to.own, to.url.rest.ptr, config, out, err);
 	else
-		code = to.driver->open(to.url.rest.ptr, config, env, &pub, err);
-	if (code == WHERRY_OK)
-		code = wh_bodies_wrap(config, env, &pub, err);
+		code = to.driver->open(to.url.rest.ptr, config, env, out, err);
+	return code == WHERRY_OK ? wh_bodies_wrap(config, env, out, err) : code;
+}
+
+static wherry_code open_wrapped(const char *url, bool formats,
+				const wherry_config *config, const wh_env *env,
+				wherry_publisher **out, wherry_error *err)
+{
+	wherry_publisher *pub = NULL;
+	wherry_code code = open_plain(url, config, env, &pub, err);
+
+	if (code == WHERRY_OK && formats)
+		code = wh_format_wrap(config, &pub, err);
+	for (size_t i = 0; code == WHERRY_OK && wh_publisher_wrappers_linked[i]; i++)
+		code = wh_publisher_wrappers_linked[i]->wrap(url, config, env, &pub, err);
 	if (code == WHERRY_OK)
 		*out = pub;
 	return code;
+}
+
+wherry_code wh_publisher_open_raw(const char *url, const wherry_config *config,
+				  const wh_env *env, wherry_publisher **out,
+				  wherry_error *err)
+{
+	return open_wrapped(url, false, config, env, out, err);
 }
 
 wherry_code wh_publisher_open(const char *url, const wherry_config *config,
 			      const wh_env *env, wherry_publisher **out,
 			      wherry_error *err)
 {
-	wherry_publisher *pub = NULL;
-	wherry_code code = wh_publisher_open_raw(url, config, env, &pub, err);
+	return open_wrapped(url, true, config, env, out, err);
+}
 
-	if (code == WHERRY_OK)
-		code = wh_format_wrap(config, &pub, err);
-	if (code == WHERRY_OK)
-		*out = pub;
-	return code;
+void wh_publishers_end(void)
+{
+	for (size_t i = 0; wh_publisher_wrappers_linked[i]; i++)
+		wh_publisher_wrappers_linked[i]->end();
 }
 
 wherry_code wherry_publisher_open(const char *url, const wherry_config *config,

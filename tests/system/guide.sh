@@ -200,6 +200,7 @@ fi
 rm -f shop.db*
 "$wherry" create sqlite:shop.db >/dev/null
 try large-bodies ''
+try opentelemetry ''
 
 printf true >before_relay
 rm -f shop.db*
