@@ -70,6 +70,14 @@ deliver a "file:$folder"
 check "a second delivery of the message writes the same object" \
 	is "$(find "$folder" -type f | wc -l)" 1
 
+outbox a
+deliver a "file:$folder" --set message.format=cloudevents-structured --set message.source=/shop
+expect "a format makes the message first" 0 "err:4 delivered, 0 retried, 0 dead"
+printf '%s\n' "$out" >lines
+python3 "$fetch" "file://$folder/" <lines >fetched
+check "and the store has what it made" grep -q '"specversion":' "$folder"/big-*
+check "which the example fetches" grep -q '^big application/cloudevents+json ' fetched
+
 rm -r "$folder"
 outbox b
 "$wherry" relay sqlite:b.db file:out.ndjson --set "relay.body_store=file:$folder" \
