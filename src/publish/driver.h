@@ -241,7 +241,7 @@ typedef struct wh_publisher_wrapper {
 	void (*end)(void); /* The program ends, and all publishers are closed. */
 } wh_publisher_wrapper;
 
-/* Those that are linked into the program only; NULL at the end. */
+/* The wrappers that are linked into the program only; NULL at the end. */
 extern const wh_publisher_wrapper *const wh_publisher_wrappers_linked[];
 
 /* ---- functions that the relay calls: publish.c ---- */

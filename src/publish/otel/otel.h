@@ -128,7 +128,7 @@ const wh_otel_settings *wh_otel_exporter_settings(const wh_otel_exporter *export
 /* Count deliveries, and export those spans that are sampled. */
 void wh_otel_export(wh_otel_exporter *exporter, const wh_otel_span *spans, size_t n);
 
-/* What happened that nobody has logged yet: a request failed, or spans were dropped.  True at
+/* News that nobody has logged yet: a request failed, or spans were dropped.  True at
  * most once a minute, and when the collector answers again. */
 typedef struct wh_otel_news {
 	bool works;
