@@ -539,9 +539,11 @@ static void step_nodes(wh_redis_route *route)
 			continue;
 		code = wh_redis_node_step(node, route->set, route->env, &why);
 		hear(route, node);
+		if (!node->link) /* A sentinel that has answered. */
+			continue;
 		if (code != WHERRY_OK)
 			lose(route, node, code, why.message);
-		else if (node->link)
+		else
 			meet(route, node);
 	}
 }
