@@ -77,7 +77,7 @@ for i in 0 1; do
 	check "after a master was killed it goes on" \
 		until_true 60 done_at_least sqlite:many.db $((i * 4000 + 3500))
 	start_member "$i"
-	kill -KILL "$relay_pid"
+	kill -KILL "$relay_pid" 2>/dev/null # It may have delivered all.
 	wait "$relay_pid" 2>/dev/null
 done
 
