@@ -240,12 +240,18 @@ const wh_publisher_driver wh_publisher_memory = {
 
 /* ---- wherry/publisher.h ---- */
 
+static bool is_memory(const wherry_publisher *pub)
+{
+	return pub && pub->driver == &wh_publisher_memory;
+}
+
+/* The publisher may stand behind a format. */
 static const memory_publisher *memory_of(const wherry_publisher *pub)
 {
-	pub = pub ? wh_format_inner(pub) : NULL;
-	if (!pub || pub->driver != &wh_publisher_memory)
-		return NULL;
-	return (const memory_publisher *)pub;
+	const wherry_publisher *inner = pub ? wh_format_inner(pub) : NULL;
+
+	pub = inner ? inner : pub;
+	return is_memory(pub) ? (const memory_publisher *)pub : NULL;
 }
 
 size_t wherry_memory_count(const wherry_publisher *publisher)
@@ -264,10 +270,11 @@ const wherry_message *wherry_memory_get(const wherry_publisher *publisher, size_
 
 void wherry_memory_answer(wherry_publisher *publisher, wherry_memory_fn answer, void *ctx)
 {
-	memory_publisher *p = (memory_publisher *)(uintptr_t)memory_of(publisher);
+	wherry_publisher *inner = publisher ? wh_format_inner(publisher) : NULL;
 
-	if (!p)
+	publisher = inner ? inner : publisher;
+	if (!is_memory(publisher))
 		return;
-	p->answer = answer;
-	p->answer_ctx = ctx;
+	of(publisher)->answer = answer;
+	of(publisher)->answer_ctx = ctx;
 }

@@ -145,10 +145,12 @@ static wherry_code hand_over(format_publisher *p, wh_formed **made, size_t n,
 	for (size_t i = 0; i < n; i++)
 		msgs[i] = &made[i]->msg;
 	code = wh_publisher_submit(p->to, msgs, n, &taken, err);
-	for (size_t i = 0; i < taken; i++)
-		link_in(p, made[i]);
-	for (size_t i = taken; i < n; i++)
-		give_spare(p, made[i]);
+	for (size_t i = 0; i < n; i++) {
+		if (i < taken)
+			link_in(p, made[i]);
+		else
+			give_spare(p, made[i]);
+	}
 	*out_taken = taken;
 	return code;
 }
@@ -163,7 +165,7 @@ static wherry_code format_submit(wherry_publisher *pub, const wherry_message *co
 		const wherry_message *const *at = msgs + *out_taken;
 		const wherry_message *bad = NULL;
 		wherry_error why = WHERRY_ERROR_INIT;
-		wh_formed *made[CHUNK_MOST];
+		wh_formed *made[CHUNK_MOST] = {NULL};
 		size_t left = n - *out_taken, n_made = 0, taken = 0;
 		wherry_code making;
 
@@ -191,6 +193,15 @@ static wherry_code format_submit(wherry_publisher *pub, const wherry_message *co
 	return code;
 }
 
+/* The destination gives back a constant pointer to the first member of our structure. */
+static wh_formed *formed_of(const wherry_message *msg)
+{
+	wh_formed *formed;
+
+	memcpy(&formed, &msg, sizeof(formed));
+	return formed;
+}
+
 static wherry_code format_collect(wherry_publisher *pub, wh_receipt *out, size_t cap,
 				  size_t *out_n, wherry_error *err)
 {
@@ -201,7 +212,7 @@ static wherry_code format_collect(wherry_publisher *pub, wh_receipt *out, size_t
 	if (p->n_in_flight)
 		code = wh_publisher_collect(p->to, out, cap, &n, err);
 	for (size_t i = 0; i < n; i++) {
-		wh_formed *formed = (wh_formed *)(uintptr_t)out[i].message;
+		wh_formed *formed = formed_of(out[i].message);
 
 		out[i].message = formed->given;
 		link_out(p, formed);
@@ -328,8 +339,8 @@ wherry_code wh_format_wrap(const wherry_config *config, wherry_publisher **pub,
 	return code;
 }
 
-const wherry_publisher *wh_format_inner(const wherry_publisher *pub)
+wherry_publisher *wh_format_inner(const wherry_publisher *pub)
 {
 	return pub->driver->submit == format_submit ? ((const format_publisher *)pub)->to
-						    : pub;
+						    : NULL;
 }

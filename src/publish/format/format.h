@@ -110,7 +110,7 @@ wherry_code wh_debezium_make(const wh_format *format, const wherry_message *give
 wherry_code wh_format_wrap(const wherry_config *config, wherry_publisher **pub,
 			   wherry_error *err);
 
-/* The publisher behind a format; the publisher itself if it has none. */
-const wherry_publisher *wh_format_inner(const wherry_publisher *pub);
+/* The publisher behind a format; NULL: this one has none. */
+wherry_publisher *wh_format_inner(const wherry_publisher *pub);
 
 #endif
