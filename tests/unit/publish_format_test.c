@@ -306,6 +306,21 @@ WHERRY_TEST_ON(what_cloudevents_forbids_is_dead, bench *b, begin, end)
 	(void)sends(b, &m);
 }
 
+/* An error would concern the destination, and hold up all messages. */
+WHERRY_TEST_ON(text_that_is_not_utf8_is_the_messages_fault, bench *b, begin, end)
+{
+	wherry_message m = order(NULL, "x");
+
+	set(b, "message.format", "cloudevents");
+	m.message_id = "\xff";
+	rejects(b, &m, "the value of the header 'ce-id' is not UTF-8");
+	wherry_publisher_close(b->pub);
+	b->pub = NULL;
+	set(b, "message.format", "raw");
+	set(b, "message.headers", "add a {message_id}");
+	rejects(b, &m, "add a: the value is not UTF-8");
+}
+
 /* ---- Debezium ---- */
 
 WHERRY_TEST_ON(debezium_routes_by_aggregate_and_sends_a_json_string, bench *b, begin, end)

@@ -3,6 +3,10 @@
  */
 #include "publish/format/format.h"
 
+#include <string.h>
+
+#include "base/text.h"
+
 static char fold(char c)
 {
 	if (c >= 'A' && c <= 'Z')
@@ -41,6 +45,9 @@ wherry_code wh_format_header(json_t *headers, const char *name, const char *valu
 			"its header '%.60s' collides with the header '%.60s' of the "
 			"format; set message.headers='drop %.60s', or rename it",
 			other, name, other);
+	if (!wh_utf8_valid(name, strlen(name)) || !wh_utf8_valid(value, strlen(value)))
+		return wh_fail(err, WHERRY_INVALID,
+			       "the value of the header '%.60s' is not UTF-8", name);
 	return json_object_set_new(headers, name, json_string(value)) == 0 ? WHERRY_OK
 									   : wh_oom(err);
 }

@@ -200,6 +200,8 @@ static wherry_code apply(const wh_header_rule *rule, const wherry_message *msg,
 		return code;
 	}
 	code = wh_template_put(rule->to, msg, own, &text, err);
+	if (code == WHERRY_OK && !wh_utf8_valid(wh_buf_str(&text), text.len))
+		code = wh_fail(err, WHERRY_INVALID, "the value is not UTF-8");
 	if (code == WHERRY_OK)
 		code = set_new(headers, rule->name, json_string(wh_buf_str(&text)), err);
 	else
