@@ -45,7 +45,8 @@ static void check_message(const wh_format *format, const wherry_message *msg)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	static const wh_binding binding = {"ce-", true, true, "application/cloudevents+json"};
+	static const wh_binding binding = {"ce-", true, true,
+					   "application/cloudevents+json"};
 	char *template = fuzz_next(&data, &len, 0), *rules = fuzz_next(&data, &len, 0);
 	char source[] = "/s", type[] = "t";
 	wh_format format = {.binding = &binding,
