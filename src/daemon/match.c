@@ -265,6 +265,11 @@ void wh_matches_look(wh_matches *m, wh_matches_view *out)
 	(void)pthread_mutex_unlock(&m->lock);
 }
 
+void wh_match_limit(wh_matches *m, size_t most)
+{
+	atomic_store(&m->most, most);
+}
+
 void wh_match_stop(wh_matches *m)
 {
 	const uint64_t one = 1;

@@ -34,6 +34,7 @@ wherry_code wh_match_make_slots(wh_matches *m, wherry_error *err)
 	m->slots = calloc(m->n_slots, sizeof(*m->slots));
 	if (!m->slots)
 		return wh_oom(err);
+	atomic_store(&m->most, 1);
 	for (size_t i = 0; i < m->n_slots; i++) {
 		m->slots[i].brief.env = wh_env_system;
 		m->slots[i].brief.env.log = log_record;
@@ -43,12 +44,13 @@ wherry_code wh_match_make_slots(wh_matches *m, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* One that has a connection, if there is one. */
+/* One that has a connection, if there is one; NULL: as many relays run as may. */
 static wh_match_slot *free_slot(wh_matches *m)
 {
 	wh_match_slot *found = NULL;
+	size_t most = atomic_load(&m->most);
 
-	for (size_t i = 0; i < m->n_slots; i++)
+	for (size_t i = 0; i < m->n_slots && i < most; i++)
 		if (!m->slots[i].busy &&
 		    (!found || (m->slots[i].brief.db && !found->brief.db)))
 			found = &m->slots[i];
@@ -227,10 +229,11 @@ void wh_match_start_relays(wh_matches *m, int64_t now)
 {
 	wh_match *first;
 
-	while (m->db && (first = m->first) && m->n_awake < m->n_slots &&
-	       !atomic_load(&m->stop)) {
+	while (m->db && (first = m->first) && !atomic_load(&m->stop)) {
 		wh_match_slot *slot = free_slot(m);
 
+		if (!slot)
+			break;
 		start_one(m, take_for(m, first, slot, now), slot, now);
 	}
 }

@@ -64,6 +64,26 @@ static wherry_code start_one(wh_daemon *d, wh_plan_relay *relay, int bell,
 	return code;
 }
 
+/* Divide the connections to each server: a set has one that looks, and the others are for relays. */
+static void share_servers(wh_daemon *d, const wh_plan *plan)
+{
+	int64_t all = plan->server_connections ? plan->server_connections
+					       : WH_PLAN_SERVER_CONNECTIONS;
+
+	for (size_t i = 0; i < d->n_matches; i++) {
+		const char *url = wh_matches_plan(d->matches[i])->from.value;
+		int64_t n = 1, share;
+
+		for (size_t k = 0; k < d->n_matches; k++)
+			n += k != i &&
+			     wh_plan_same_server(
+				     url,
+				     wh_matches_plan(d->matches[k])->from.value);
+		share = all / n - 1;
+		wh_match_limit(d->matches[i], share > 1 ? (size_t)share : 1);
+	}
+}
+
 wherry_code wh_matches_apply(wh_daemon *d, wh_plan *plan, int bell, wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
@@ -81,6 +101,7 @@ wherry_code wh_matches_apply(wh_daemon *d, wh_plan *plan, int bell, wherry_error
 	for (size_t i = 0; code == WHERRY_OK && i < plan->n_relays; i++)
 		if (plan->relays[i].match.value && !runs(d, &plan->relays[i]))
 			code = start_one(d, &plan->relays[i], bell, err);
+	share_servers(d, plan);
 	return code;
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "daemon/plan_read.h"
 
 enum { FILE_MAX = 1024 * 1024, DEPTH_MAX = 100, TOKEN_LEAST = 16 };
@@ -71,17 +72,56 @@ static void visit_http(wh_reading *r, void *ctx, const yaml_node_t *key, const c
 }
 
 typedef struct top {
-	const yaml_node_t *http, *log, *defaults, *relays, *cron;
+	const yaml_node_t *http, *log, *defaults, *relays, *cron, *server_connections;
 } top;
+
+/* The most connections of all relays with match to one server. */
+static void take_server_connections(wh_reading *r, const yaml_node_t *value)
+{
+	const char *text = wh_plan_scalar(r, value, "server_connections");
+	int64_t *most = &r->plan->server_connections;
+
+	if (text && (!wh_parse_int(text, most) || *most < WH_PLAN_SERVER_LEAST ||
+		     *most > WH_PLAN_SERVER_MOST))
+		wh_plan_problem(r, value->start_mark,
+				"server_connections is a number from %d to %d, not "
+				"'%.40s'",
+				WH_PLAN_SERVER_LEAST, WH_PLAN_SERVER_MOST, text);
+}
+
+/* Report a number that leaves less to a relay than it needs. */
+static void check_server_connections(wh_reading *r, const yaml_node_t *value)
+{
+	for (size_t i = 0; i < r->plan->n_relays; i++) {
+		const wh_plan_relay *relay = &r->plan->relays[i];
+		int64_t n = relay->match.value && relay->from.value
+				    ? (int64_t)wh_plan_on_server(r->plan,
+								 relay->from.value)
+				    : 0;
+
+		if (r->plan->server_connections >= n * WH_PLAN_SERVER_LEAST)
+			continue;
+		wh_plan_problem(r, value->start_mark,
+				"server_connections is too few for the %lld relays with "
+				"match on one server, which need %d each: write %lld or "
+				"more",
+				(long long)n, WH_PLAN_SERVER_LEAST,
+				(long long)n * WH_PLAN_SERVER_LEAST);
+		return;
+	}
+}
 
 static void visit_top(wh_reading *r, void *ctx, const yaml_node_t *key, const char *name,
 		      const yaml_node_t *value)
 {
 	static const char *const known[] = {"http",   "log",  "defaults",
-					    "relays", "cron", NULL};
+					    "relays", "cron", "server_connections",
+					    NULL};
 	top *t = ctx;
-	const yaml_node_t **places[] = {&t->http, &t->log, &t->defaults, &t->relays,
-					&t->cron};
+	const yaml_node_t **places[] = {
+		&t->http, &t->log, &t->defaults, &t->relays, &t->cron,
+		&t->server_connections,
+	};
 
 	for (size_t i = 0; known[i]; i++)
 		if (strcmp(name, known[i]) == 0) {
@@ -95,7 +135,7 @@ static void take_document(wh_reading *r)
 {
 	const yaml_node_t *root = yaml_document_get_root_node(&r->doc);
 	yaml_mark_t begin = {0, 0, 0};
-	top t = {NULL, NULL, NULL, NULL, NULL};
+	top t = {.http = NULL};
 
 	if (!root) {
 		wh_plan_problem(r, begin,
@@ -109,6 +149,8 @@ static void take_document(wh_reading *r)
 		wh_plan_each(r, t.log, "log", visit_log, NULL);
 	if (t.defaults && !wh_plan_defaults(r, t.defaults))
 		t.defaults = NULL;
+	if (t.server_connections)
+		take_server_connections(r, t.server_connections);
 	if (t.relays)
 		wh_plan_take_relays(r, t.relays, t.defaults);
 	else if (!t.cron &&
@@ -118,6 +160,8 @@ static void take_document(wh_reading *r)
 				"there are no relays, and no entries of cron");
 	if (t.cron)
 		wh_plan_take_crons(r, t.cron, t.defaults);
+	if (t.server_connections && !r->n_problems)
+		check_server_connections(r, t.server_connections);
 	if (t.http && !r->plan->listen.value && !r->n_problems)
 		wh_plan_problem(r, t.http->start_mark,
 				"http needs listen: 127.0.0.1:9464");

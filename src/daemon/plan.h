@@ -98,6 +98,7 @@ typedef struct wh_plan {
 	wh_plan_text hosts;  /* Names that HTTP requests may have in Host; NULL: none. */
 	bool log_json;
 	wherry_log_level log_level;
+	int64_t server_connections; /* Most connections of relays with match to one server; 0: the default. */
 	wh_plan_relay *relays;
 	size_t n_relays;
 	wh_plan_cron *crons;
@@ -107,6 +108,13 @@ typedef struct wh_plan {
 #define WH_PLAN_FILE "wherry.yaml" /* The default file. */
 
 enum { WH_PLAN_CONNECTIONS = 4, WH_PLAN_CONNECTIONS_MOST = 100 }; /* Default and limit. */
+
+/* Of server_connections: the default, the limit, and what each relay with match has at least. */
+enum {
+	WH_PLAN_SERVER_CONNECTIONS = 40,
+	WH_PLAN_SERVER_MOST = 10000,
+	WH_PLAN_SERVER_LEAST = 2
+};
 
 enum { WH_PLAN_NAME = 40, WH_PLAN_RELAYS = 1000, WH_PLAN_KEYS = 200 };
 
@@ -129,6 +137,13 @@ wherry_code wh_plan_read_most(const char *path, wh_plan *out, wh_buf *problems,
 wherry_code wh_plan_fill(const char *to, const char *schema, char **out,
 			 wherry_error *err);
 bool wh_plan_has_schema(const char *to);
+
+/* ---- plan_server.c ---- */
+
+/* Do both URLs name the same hosts and port? */
+bool wh_plan_same_server(const char *a, const char *b);
+/* How many relays with match of the plan read from the server of this URL. */
+size_t wh_plan_on_server(const wh_plan *plan, const char *url);
 
 void wh_plan_relay_clear(wh_plan_relay *relay);
 

@@ -183,10 +183,14 @@ void wh_plan_print(const wh_plan *plan, wh_buf *out)
 		put_scalar(out, plan->hosts.raw);
 		wh_buf_putc(out, '\n');
 	}
-	wh_buf_printf(out, "log:\n  format: %s\n  level: %s\n%s",
+	wh_buf_printf(out, "log:\n  format: %s\n  level: %s\n",
 		      plan->log_json ? "json" : "text",
-		      wh_log_level_name(plan->log_level),
-		      plan->n_relays ? "relays:\n" : "");
+		      wh_log_level_name(plan->log_level));
+	if (plan->server_connections)
+		wh_buf_printf(out, "server_connections: %lld\n",
+			      (long long)plan->server_connections);
+	if (plan->n_relays)
+		wh_buf_puts(out, "relays:\n");
 	for (size_t i = 0; i < plan->n_relays; i++) {
 		const wh_plan_relay *relay = &plan->relays[i];
 
@@ -242,6 +246,9 @@ void wh_plan_sample(wh_buf *out)
 		"  format: text\n"
 		"  # error, warn, info or debug; a relay may have its own log.level.\n"
 		"  level: info\n"
+		"\n"
+		"# The most connections of relays with match to one server.\n"
+		"# server_connections: 40\n"
 		"\n"
 		"# Settings for all relays, as below.\n"
 		"# defaults:\n"

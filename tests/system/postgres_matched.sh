@@ -42,6 +42,17 @@ refuses "connections belongs to a pattern" "connections is for a relay with matc
 refuses "{schema} belongs to a pattern" "{schema} stands for the schema of each outbox of a relay with match" \
 	"name: a, from: 'postgres://h/d', to: 'file:{schema}.out'"
 
+printf "server_connections: 3\nrelays:\n  - {name: a, from: 'postgres://u@h/d', match: 'a_*', to: 'null:'}
+  - {name: b, from: 'postgres://h/e', match: 'b_*', to: 'null:'}\n" >bad.yaml
+w check bad.yaml
+expect "patterns on one server need connections" 1 "err:server_connections is too few for the 2 relays" "err:write 4 or more"
+sed -i 's#h/e#i/e#' bad.yaml
+w check bad.yaml
+expect "another server has others" 0
+sed -i 's/: 3/: 1/' bad.yaml
+w check bad.yaml
+expect "one relay needs two" 1 "err:server_connections is a number from 2 to 10000, not '1'"
+
 start_server
 
 tenant() { # SCHEMA
@@ -203,6 +214,25 @@ put 'tenant_B.2' 136 136
 check "a noisy outbox leaves another one its turn" until_true 15 answers \
 	'SELECT high >= 136 FROM "tenant_B.2".outbox_progress' t
 check "before it is done itself" not grep -q '"n" *: *2000' some.out
+kill -KILL "$daemon"
+wait "$daemon" 2>/dev/null
+
+# ---- connections of one server ----
+
+tenant other_2
+cat >wherry.yaml <<END
+http: {listen: 127.0.0.1:0}
+server_connections: 5
+relays:
+  - {name: tenants, from: '$url', match: 'tenant_*', to: 'exec:cat >>share.out; sleep 0.1', exec: {jobs: 1}}
+  - {name: others, from: '$url', match: 'other*', to: 'exec:cat >>share.out; sleep 0.1', exec: {jobs: 1}}
+END
+start_daemon wherry.yaml
+for schema in tenant_1 tenant_B.2 other other_2; do
+	put "$schema" 3001 3200
+done
+metrics "patterns share the connections to a server" \
+	'all(v("wherry_matched_awake", relay=r) == 1 and v("wherry_matched_waiting", relay=r) == 1 for r in ("tenants", "others"))'
 kill -KILL "$daemon"
 wait "$daemon" 2>/dev/null
 
