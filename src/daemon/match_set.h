@@ -72,7 +72,8 @@ struct wh_matches {
 	size_t n, n_awake, n_waiting;
 	wh_match_slot *slots;
 	size_t n_slots;
-	atomic_size_t most; /* Slots in use, from the first: the set's share of the server. */
+	atomic_size_t
+		most; /* Slots in use, from the first: the set's share of the server. */
 	atomic_bool crowded;      /* Outboxes wait for a relay; the relays read it. */
 	wh_match *first, **last;  /* The queue. */
 	int64_t first_us;         /* Since when `first` is the first. */

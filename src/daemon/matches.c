@@ -77,8 +77,7 @@ static void share_servers(wh_daemon *d, const wh_plan *plan)
 		for (size_t k = 0; k < d->n_matches; k++)
 			n += k != i &&
 			     wh_plan_same_server(
-				     url,
-				     wh_matches_plan(d->matches[k])->from.value);
+				     url, wh_matches_plan(d->matches[k])->from.value);
 		share = all / n - 1;
 		wh_match_limit(d->matches[i], share > 1 ? (size_t)share : 1);
 	}

@@ -94,10 +94,10 @@ static void check_server_connections(wh_reading *r, const yaml_node_t *value)
 {
 	for (size_t i = 0; i < r->plan->n_relays; i++) {
 		const wh_plan_relay *relay = &r->plan->relays[i];
-		int64_t n = relay->match.value && relay->from.value
-				    ? (int64_t)wh_plan_on_server(r->plan,
-								 relay->from.value)
-				    : 0;
+		int64_t n =
+			relay->match.value && relay->from.value
+				? (int64_t)wh_plan_on_server(r->plan, relay->from.value)
+				: 0;
 
 		if (r->plan->server_connections >= n * WH_PLAN_SERVER_LEAST)
 			continue;
@@ -114,13 +114,12 @@ static void check_server_connections(wh_reading *r, const yaml_node_t *value)
 static void visit_top(wh_reading *r, void *ctx, const yaml_node_t *key, const char *name,
 		      const yaml_node_t *value)
 {
-	static const char *const known[] = {"http",   "log",  "defaults",
-					    "relays", "cron", "server_connections",
-					    NULL};
+	static const char *const known[] = {
+		"http", "log", "defaults", "relays", "cron", "server_connections", NULL};
 	top *t = ctx;
 	const yaml_node_t **places[] = {
-		&t->http, &t->log, &t->defaults, &t->relays, &t->cron,
-		&t->server_connections,
+		&t->http,   &t->log,  &t->defaults,
+		&t->relays, &t->cron, &t->server_connections,
 	};
 
 	for (size_t i = 0; known[i]; i++)
