@@ -45,7 +45,7 @@ refuses "{schema} belongs to a pattern" "{schema} stands for the schema of each 
 printf "server_connections: 3\nrelays:\n  - {name: a, from: 'postgres://u@h/d', match: 'a_*', to: 'null:'}
   - {name: b, from: 'postgres://h/e', match: 'b_*', to: 'null:'}\n" >bad.yaml
 w check bad.yaml
-expect "patterns on one server need connections" 1 "err:server_connections is too few for the 2 relays" "err:write 4 or more"
+expect "patterns on one server need connections" 1 "err:the number of relays with match on one server is 2" "err:write 4 or more"
 sed -i 's#h/e#i/e#' bad.yaml
 w check bad.yaml
 expect "another server has others" 0
