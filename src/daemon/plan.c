@@ -101,12 +101,13 @@ static void check_server_connections(wh_reading *r, const yaml_node_t *value)
 
 		if (r->plan->server_connections >= n * WH_PLAN_SERVER_LEAST)
 			continue;
-		wh_plan_problem(r, value->start_mark,
-				"server_connections is too low: the number of relays with "
-				"match on one server is %lld, and each needs %d: write "
-				"%lld or more",
-				(long long)n, WH_PLAN_SERVER_LEAST,
-				(long long)n * WH_PLAN_SERVER_LEAST);
+		wh_plan_problem(
+			r, value->start_mark,
+			"server_connections is too low: the number of relays with "
+			"match on one server is %lld, and each needs %d: write "
+			"%lld or more",
+			(long long)n, WH_PLAN_SERVER_LEAST,
+			(long long)n * WH_PLAN_SERVER_LEAST);
 		return;
 	}
 }
