@@ -263,6 +263,11 @@ static const char *format_trouble(wherry_publisher *pub)
 	return wh_publisher_trouble(of(pub)->to);
 }
 
+static const char *format_notice(wherry_publisher *pub)
+{
+	return wh_publisher_notice(of(pub)->to);
+}
+
 static void format_watch(wherry_publisher *pub)
 {
 	wh_publisher_watch(of(pub)->to);
@@ -309,6 +314,7 @@ static wherry_code put_in_front(wh_format *format, wherry_publisher *to,
 		.fd = driver->fd ? format_fd : NULL,
 		.deadline = format_deadline,
 		.trouble = driver->trouble ? format_trouble : NULL,
+		.notice = driver->notice ? format_notice : NULL,
 		.watch = driver->watch ? format_watch : NULL,
 		.numbers = driver->numbers ? format_numbers : NULL,
 	};
