@@ -26,8 +26,6 @@ static const char *find_name(json_t *headers, const char *name)
 	const char *at;
 	json_t *value;
 
-	if (json_object_get(headers, name))
-		return name;
 	json_object_foreach (headers, at, value)
 		if (same_name(at, name))
 			return at;
