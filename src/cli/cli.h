@@ -390,7 +390,13 @@ typedef struct wh_why {
 	const wh_session *session;
 	wherry_outbox_status status;
 	int64_t now_us; /* Unix time. */
+	bool silent;    /* The relay has the lease, and no session of the database. */
 } wh_why;
+
+/* Has the relay that holds the lease no session of the database?  Its machine is gone, or it lost its
+ * connection while a server fails over. */
+wherry_code wh_is_silent(const wh_session *s, const wherry_outbox_status *st,
+			 bool *out_silent, wherry_error *err);
 
 /* Does the destination of the running relay refuse all messages? */
 bool wh_is_refused(const wherry_outbox_status *st);

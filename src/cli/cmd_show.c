@@ -32,6 +32,8 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *session)
 	wherry_code code = wh_outbox_look(session->outbox, &s.why.status, &err);
 
 	if (code == WHERRY_OK)
+		code = wh_is_silent(session, &s.why.status, &s.why.silent, &err);
+	if (code == WHERRY_OK)
 		code = wherry_outbox_show(session->outbox, wh_operand(args, 1), visit, &s,
 					  &err);
 	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(&err);

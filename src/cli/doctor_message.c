@@ -29,6 +29,8 @@ static wh_level level_of(const wh_why *why, const wherry_row *row)
 	if (row->state == WHERRY_DEAD || why->status.paused ||
 	    (native && why->status.lease_left_us <= 0))
 		return WH_BAD;
+	if (why->silent)
+		return WH_WARN;
 	if (wh_is_refused(&why->status))
 		return WH_BAD;
 	return row->state == WHERRY_FAILED || row->held_by || row->parked_by ? WH_WARN
@@ -133,6 +135,8 @@ wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err
 	code = wh_doctor_now(d, &a.why.now_us, err);
 	if (code == WHERRY_OK)
 		code = ask_relay(d->session->outbox, &a.why.status, err);
+	if (code == WHERRY_OK)
+		code = wh_is_silent(d->session, &a.why.status, &a.why.silent, err);
 	if (code == WHERRY_OK)
 		code = wherry_outbox_show(d->session->outbox, ident, take_message, &a,
 					  err);

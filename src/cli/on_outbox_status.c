@@ -12,7 +12,6 @@
 #include "publish/parts.h"
 #include "store/engines.h"
 #include "store/relay_report.h"
-#include "store/sessions.h"
 
 enum {
 	SOON_US = 2 * WH_SECOND, /* A ready message has usually been delivered by then. */
@@ -151,13 +150,13 @@ static facts facts_of(const wh_session *s, const wherry_outbox_status *st,
 static wherry_code look_for_session(facts *f, wherry_error *err)
 {
 	wh_store *store = &f->s->outbox->store;
-	wh_sessions sessions = {0};
 	wh_holder holder = WH_HOLDER_NONE;
+	bool silent = false;
 	wherry_code code = wh_store_holder(store, &holder, err);
 
 	if (code == WHERRY_OK)
-		code = wh_sessions_look(store, -1, &sessions, err);
-	f->silent = f->running && wh_sessions_lack(&sessions, f->st->owner, f->st->epoch);
+		code = wh_is_silent(f->s, f->st, &silent, err);
+	f->silent = f->running && silent;
 	f->returns = !f->running && wh_holder_may_return(store, &holder);
 	f->ended_us = holder.ended_us ? holder.ended_us : holder.state_us;
 	return code;

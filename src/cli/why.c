@@ -6,6 +6,17 @@
 #include "outbox/outbox.h"
 #include "publish/parts.h"
 #include "store/relay_report.h"
+#include "store/sessions.h"
+
+wherry_code wh_is_silent(const wh_session *s, const wherry_outbox_status *st,
+			 bool *out_silent, wherry_error *err)
+{
+	wh_sessions sessions = {0};
+	wherry_code code = wh_sessions_look(&s->outbox->store, -1, &sessions, err);
+
+	*out_silent = wh_sessions_lack(&sessions, st->owner, st->epoch);
+	return code;
+}
 
 bool wh_is_refused(const wherry_outbox_status *st)
 {
@@ -30,6 +41,12 @@ static void put_relay(wh_buf *why, const wh_why *s)
 				 "program whose table it is");
 	else if (st->lease_left_us <= 0)
 		wh_buf_puts(why, "no relay is running: " WH_HOW_TO_RELAY);
+	else if (s->silent)
+		wh_buf_printf(
+			why,
+			"relay %s has no session of the database: it connects again, "
+			"or another relay takes over in seconds; if none stands by, " WH_HOW_TO_RELAY,
+			st->owner);
 	else if (wh_is_refused(st))
 		put_refusal(why, st);
 	else
@@ -70,7 +87,7 @@ static void put_retry(wh_buf *why, const wh_why *s, const wherry_row *row)
 		wh_buf_printf(why, "the next is due in %s", wh_span_text(left, span));
 	else
 		put_relay(why, s);
-	if (wh_is_refused(&s->status) && (row->held_by || left > 0)) {
+	if (wh_is_refused(&s->status) && !s->silent && (row->held_by || left > 0)) {
 		wh_buf_puts(why, "; ");
 		put_refusal(why, &s->status);
 	}

@@ -31,6 +31,13 @@ if unshare -pf --kill-child true 2>/dev/null; then
 	w doctor "$url"
 	expect "and doctor says so" 1 "out:warn  relay               the relay has no session of the database" \
 		"out:whose session of the database has ended"
+	sql "INSERT INTO outbox(message_id, topic, payload) VALUES ('waits', 't', '{}')"
+	w show "$url" waits
+	expect "show does not promise that it delivers" 0 "out:has no session of the database" \
+		"no:will come to it"
+	w doctor "$url" waits
+	expect "nor does doctor of one message" 1 "out:warn  message  " "out:(waits) is pending: relay " \
+		"no:will come to it"
 	"$wherry" relay "$url" null: --lease 1h 2>near.log &
 	pids+=($!)
 	check "another relay takes over from it in seconds" \
