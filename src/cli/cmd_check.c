@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/url.h"
+#include "cli/target.h"
 #include "daemon/plan.h"
 #include "publish/driver.h"
 
@@ -71,7 +72,7 @@ static void warn_of_mode(const char *path, const wh_plan *plan)
 
 static wh_exit run(wh_args *args)
 {
-	const char *path = wh_operand(args, 0) ? wh_operand(args, 0) : WH_PLAN_FILE;
+	const char *path = wh_plan_file(wh_operand(args, 0));
 	wh_buf problems = WH_BUF_INIT(PROBLEMS_TEXT);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_plan plan;
@@ -101,7 +102,7 @@ const wh_command wh_cmd_check = {
 	.synopsis = "[FILE]",
 	.brief = "Say whether a file for `wherry run` can be used",
 	.help = "FILE is " WH_PLAN_FILE
-		" unless named. Each thing that is wrong is a line, "
+		" in this folder or in /etc/wherry unless named. Each thing that is wrong is a line, "
 		"FILE:LINE:COLUMN: what; nothing is connected to. It warns of destinations that "
 		"get passwords unencrypted, or whose certificates are not verified.\n"
 		"\n"

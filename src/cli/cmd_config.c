@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 
+#include "cli/target.h"
 #include "daemon/plan.h"
 
 enum { TEXT_MAX = 16 * 1024 * 1024 };
@@ -17,7 +18,7 @@ static wh_exit print(wh_buf *text)
 
 static wh_exit run(wh_args *args)
 {
-	const char *path = wh_operand(args, 0) ? wh_operand(args, 0) : WH_PLAN_FILE;
+	const char *path = wh_plan_file(wh_operand(args, 0));
 	wh_buf text = WH_BUF_INIT(WH_OUTPUT_MOST), problems = WH_BUF_INIT(TEXT_MAX);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_plan plan;
@@ -48,7 +49,8 @@ const wh_command wh_cmd_config = {
 	.operands = "[FILE]",
 	.synopsis = "[FILE] [--sample]",
 	.brief = "Print what a file for `wherry run` comes to",
-	.help = "FILE is " WH_PLAN_FILE " unless named. Every setting of every relay and "
+	.help = "FILE is " WH_PLAN_FILE
+		" in this folder or in /etc/wherry unless named. Every setting of every relay and "
 		"entry of cron is printed, those at their defaults behind a #; secrets are masked, or stand "
 		"as ${env:NAME} and ${file:PATH} where the file has them so.\n"
 		"\n"

@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 
+#include "cli/target.h"
 #include "daemon/daemon.h"
 
 /* One call a line, so that threads do not mix theirs. */
@@ -10,9 +11,7 @@ static void put(const char *line)
 
 static wh_exit run(wh_args *args)
 {
-	const char *path = wh_operand(args, 0);
-
-	return (wh_exit)wh_daemon_run(path ? path : WH_PLAN_FILE, put);
+	return (wh_exit)wh_daemon_run(wh_plan_file(wh_operand(args, 0)), put);
 }
 
 const wh_command wh_cmd_run = {
@@ -20,7 +19,8 @@ const wh_command wh_cmd_run = {
 	.operands = "[FILE]",
 	.synopsis = "[FILE]",
 	.brief = "Run all relays and entries of cron of a file, and watch them",
-	.help = "FILE is " WH_PLAN_FILE " unless named. Each relay has its own thread; "
+	.help = "FILE is " WH_PLAN_FILE
+		" in this folder or in /etc/wherry unless named. Each relay has its own thread; "
 		"one that fails is started again, after a while that grows to 30 "
 		"seconds, and the others go on. It runs until SIGTERM or SIGINT, "
 		"finishes what is in flight, and ends; a second signal ends it at once. "

@@ -97,6 +97,14 @@ void wh_named_clear(wh_named *named)
 	*named = (wh_named){.from = NULL};
 }
 
+const char *wh_plan_file(const char *named)
+{
+	for (size_t i = 0; i < N_PLAN_FILES && !named; i++)
+		if (access(plan_files[i], F_OK) == 0)
+			named = plan_files[i];
+	return named ? named : plan_files[0];
+}
+
 /* ---- what follows the command's name ---- */
 
 char *wh_target_words(const char *shown)

@@ -25,6 +25,10 @@ wherry_code wh_named_find(const char *name, bool strict, wh_named *out,
 			  wherry_error *err);
 void wh_named_clear(wh_named *named);
 
+/* The file for `wherry run`: the one that is named, or else the first of wherry.yaml in this folder and in
+ * /etc/wherry that is there.  If neither is, that in this folder. */
+const char *wh_plan_file(const char *named);
+
 /* Find the database or the table that the command is for, and set target, table, from and
  * to.  False: it printed what is wrong. */
 bool wh_take_target(wh_args *args);

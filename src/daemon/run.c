@@ -519,6 +519,8 @@ int wh_daemon_run(const char *path, void (*put)(const char *line))
 	begin_signals(&r);
 	if (read_plan(&r, path, &r.plan) == WHERRY_OK) {
 		take_log(&r, &r.plan);
+		wh_line(&r.daemon.log, WHERRY_LOG_INFO, NULL, "reads",
+			wh_log_text("file", path));
 		if (begin(&r, &err) == WHERRY_OK) {
 			tell_ready(&r);
 			serve(&r);

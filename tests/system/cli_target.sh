@@ -258,4 +258,25 @@ w status quakes --json
 json "a name on the command line is preferred to WHERRY_URL" 'd["table"] == "quake_outbox"'
 unset WHERRY_URL
 
+# Without a file in this folder, that of /etc is used.
+if unshare -rm true 2>/dev/null; then
+	mkdir nothing
+	elsewhere() { # COMMAND...
+		cd nothing && unshare -rm bash -c 'mount -t tmpfs none /etc && mkdir /etc/wherry &&
+			printf "relays:\n  - {name: a, from: \"sqlite:a.db\", to: \"null:\"}\n" >/etc/wherry/wherry.yaml &&
+			exec "$@"' bash "$wherry" "$@"
+	}
+	check "check names the file in /etc that it read" is "$(elsewhere check 2>&1)" \
+		"/etc/wherry/wherry.yaml: 1 relay, fine"
+	check "config reads it, too" grep -q 'sqlite:a.db' <<<"$(elsewhere config 2>&1)"
+	(elsewhere run 2>run.log) &
+	pids+=($!)
+	check "and so does run, which names it in the log" \
+		until_true 20 grep -q 'event=reads file=/etc/wherry/wherry.yaml' run.log
+	pkill -TERM -P $!
+	wait $!
+	w check
+	expect "that of this folder is preferred" 1 "err:wherry.yaml:" "no:/etc/wherry"
+fi
+
 finish

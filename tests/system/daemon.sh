@@ -133,7 +133,7 @@ status=$?
 out=$(cat "$tmp/log")
 expect "a second SIGTERM ends it at once" 130
 json "the log is JSON when asked" \
-	'[m["event"] for m in l][:2] == ["http", "start"] and l[1]["relay"] == "slow"'
+	'[m["event"] for m in l][:3] == ["reads", "http", "start"] and l[0]["file"] == "slow.yaml" and l[2]["relay"] == "slow"'
 
 sed -i 's/began; exec sleep 5/again; exec sleep 1/' slow.yaml
 start_daemon slow.yaml
