@@ -31,6 +31,8 @@ except ImportError:
 WANTED = 5.0
 WINDOW = 32000  # relay.window, as Kafka has it
 LEFT = 30  # Seconds from the last kill until 100,000 messages, of which a window are suspects, have left.
+SLOWEST = 0.2  # Rate of a relay beside librdkafka alone, with sanitizers on a busy machine, at least.
+COSTLIEST = 5  # Processor time of the brokers for a relay beside that for librdkafka alone, at most.
 LATE = 500  # Messages that may be there twice because they were late, and perhaps written.
 INSERT = "INSERT INTO outbox(message_id, topic, partition_key, payload) VALUES (?, ?, ?, ?)"
 # The messages of an outbox, each with its state: 0 pending, 1 in flight, 2 delivered, 3 failed, 4 dead.
@@ -440,6 +442,112 @@ def quota(lab):
         lab.brokers.limit("wherry", 0)
 
 
+def promises(lab):
+    """Settings that break a promise are refused; topics that can lose messages are named."""
+    outbox, n = Outbox(lab, "promises"), 20
+    for acks in ("0", "1"):
+        done = subprocess.run([tap.WHERRY, "relay", outbox.url, lab.url(f"?acks={acks}&enable.idempotence=false"),
+                               "--until-empty"], capture_output=True, text=True, timeout=60)  # fmt: skip
+        tap.check(f"promises: acks={acks} is refused, by its name", done.returncode == 2 and "acks" in done.stderr,
+                  done.returncode, done.stderr)  # fmt: skip
+    lab.brokers.create("safe", 3)
+    lab.brokers.create("one", 3, min_insync_replicas=1)
+    lab.brokers.create("both", 3, min_insync_replicas=1, unclean_leader_election_enable="true")
+    lab.brokers.create("single", 3, replicas=1, min_insync_replicas=1)
+    topics = ("safe", "single", "one", "both")
+    outbox.write([(f"m{i}", topics[i % 4], f"k{i}", "{}") for i in range(n)])
+    relay = Relay(outbox, lab.url(), "--lease", "2s")
+    tap.check("promises: all are delivered", tap.wait_until(30, lambda: outbox.delivered() == n), relay.log()[-3000:])
+    tap.check("promises: topics that can lose messages are named", tap.wait_until(
+        30, lambda: relay.log().count("event=unsafe-topic") == 2), relay.log()[-3000:])  # fmt: skip
+    found = dict(re.findall(r"event=unsafe-topic topic=(\S+) replicas=3 .*--add-config ([^\s\"]+)", relay.log()))
+    tap.check("promises: with the settings that repair them, and no others are", found == {
+        "one": "min.insync.replicas=2", "both": "min.insync.replicas=2,unclean.leader.election.enable=false"}, found)
+    tap.check("promises: doctor finds them", tap.wait_until(20, lambda: re.search(
+        "unsafe-topic .*, and of 1 more", outbox.said("doctor"))), outbox.said("doctor"))  # fmt: skip
+    tap.check("promises: status says that all is well, and why not quite", "all is well" in outbox.said()
+              and "may lose delivered messages" in outbox.said(), outbox.said())  # fmt: skip
+    command = re.search(r"`kafka-configs.sh ([^`]*)`", outbox.said("doctor")).group(1)
+    name = re.search("--entity-name (\\S+)", command).group(1)
+    lab.brokers.tool("kafka.admin.ConfigCommand", *command.split())
+    relay.kill()
+    outbox.write([(f"after-{topic}", topic, "k", "{}") for topic in topics])
+    relay.path = f"{lab.folder}/promises-2.log"
+    relay.start()
+    tap.wait_until(30, lambda: relay.log().count("event=unsafe-topic") == 1 and outbox.delivered() == n + 4)
+    found = re.findall(r"event=unsafe-topic topic=(\S+)", relay.log())
+    tap.check(f"promises: doctor's command repairs {name}", found == [{"one": "both", "both": "one"}[name]], found)
+    relay.end()
+
+    lab.brokers.create("unread", 3, min_insync_replicas=1)
+    lab.brokers.grant("unread")
+    outbox.write([("u1", "unread", "u", "{}")])
+    to = lab.url(f"?security.protocol=sasl_plaintext&sasl.mechanism=PLAIN&sasl.username=shop&sasl.password="
+                 f"{kafka.PASSWORD.replace(' ', '%20')}", lab.brokers.secure)  # fmt: skip
+    relay.path = f"{lab.folder}/promises-3.log"
+    relay.command = [tap.WHERRY, "relay", outbox.url, to, "--verbose"]
+    relay.start()
+    quiet = tap.wait_until(30, lambda: "event=topic-unread topic=unread" in relay.log())
+    tap.check("promises: without the right to describe a topic there is a line for debugging, and no other",
+              quiet and "event=unsafe-topic" not in relay.log(), relay.log()[-3000:])  # fmt: skip
+    tap.check("promises: its messages are delivered", tap.wait_until(20, lambda: outbox.waiting() == 0))
+    relay.end()
+
+
+def rate(lab):
+    """Relays beside librdkafka alone, with the same records, in turns."""
+    rows = [(f"{i:08x}-0000-4000-8000-000000000000", f"k{i % 200}",
+             json.dumps({"n": i, "pad": "".join(chr(97 + (i * j) % 26) for j in range(64))})) for i in range(50000)]
+    ways = ["alone", "sqlite"] + (["postgres"] if lab.server else [])
+    took, cost = collections.defaultdict(list), collections.defaultdict(list)
+    for turn in range(3):
+        for way in ways:
+            topic = f"rate-{way}-{turn}"
+            lab.brokers.create(topic)
+            if way != "alone":
+                outbox = Outbox(lab, topic, lab.server if way == "postgres" else None)
+                outbox.write([(ident, topic, key, body) for ident, key, body in rows])
+            before, began = lab.brokers.processor(), time.monotonic()
+            if way == "alone":
+                lab.brokers.alone(topic, rows)
+            else:
+                wherry("relay", outbox.url, lab.url(), "--until-empty", "--quiet")
+            took[way].append(time.monotonic() - began)
+            cost[way].append(lab.brokers.processor() - before)
+            lab.brokers.delete(topic)
+    for way in ways[1:]:
+        rates = sorted(a / b for a, b in zip(took["alone"], took[way]))
+        costs = sorted(b / a for a, b in zip(cost["alone"], cost[way]))
+        tap.tell(f"rate: {way}: {len(rows) / sorted(took[way])[1]:.0f} messages/s, librdkafka alone "
+                 f"{len(rows) / sorted(took['alone'])[1]:.0f}, ratio {rates[1]:.2f} ({rates[0]:.2f} to {rates[2]:.2f}); "
+                 f"brokers' processor time {costs[1]:.2f} times ({costs[0]:.2f} to {costs[2]:.2f})")  # fmt: skip
+        tap.check(f"rate: {way} has {SLOWEST} of the rate of librdkafka alone", rates[1] >= SLOWEST, rates)
+        tap.check(f"rate: {way} costs the brokers at most {COSTLIEST} times as much", costs[1] <= COSTLIEST, costs)
+
+
+def causes(lab):
+    """What keeps a relay from its brokers is told apart."""
+    outbox, ca, other = Outbox(lab, "causes"), f"{lab.folder}/ca.pem", f"{lab.folder}/other-ca.pem"
+    lab.brokers.create("causes", 1, max_message_bytes=8000000)
+    outbox.write([("c1", "causes", "c", "{}")])
+    for node, authority, cause in ((1, other, "authority that is not known"), (2, ca, "has expired"),
+                                   (3, ca, "another host name")):  # fmt: skip
+        relay = Relay(outbox, f"kafka://localhost:{lab.brokers.tls[node]}?security.protocol=ssl&ssl.ca.location={authority}")
+        tap.wait_until(20, lambda relay=relay: "event=destination-down" in relay.log())
+        lines = [line for line in relay.log().splitlines() if "event=destination-down" in line]
+        tap.check(f"causes: a certificate: {cause}", lines and cause in lines[-1], relay.log()[-2000:])
+        relay.end()
+        os.unlink(relay.path)
+    tap.check("causes: no attempt was counted", outbox.number("SELECT max(attempts) FROM m") == 0)
+    outbox.write([(f"b{i}", "causes", f"b{i}", json.dumps({"x": os.urandom(25000).hex()})) for i in range(40)])
+    relay = Relay(outbox, lab.url("?message.max.bytes=8000000"))
+    tap.check("causes: large messages are delivered", tap.wait_until(60, lambda: outbox.waiting() == 0),
+              relay.log()[-2000:])  # fmt: skip
+    tap.check("causes: brokers that work are not said to be down",
+              not re.search("event=(brokers-down|destination-down)", relay.log()), relay.log()[-2000:])  # fmt: skip
+    relay.end()
+
+
 def times(lab):
     """A topic that takes no times of the past holds its messages or says why."""
     outbox = Outbox(lab, "times")
@@ -456,7 +564,7 @@ def times(lab):
     relay.end()
 
 
-ROUNDS = (leader, two, unclean, relays, topics, large, rights, quota, times)
+ROUNDS = (leader, two, unclean, relays, topics, large, rights, quota, times, promises, causes, rate)
 
 
 def run(folder, jars):

@@ -1,7 +1,8 @@
 """Three brokers of Kafka in KRaft mode on free ports of the loopback address, and a consumer that reads everything.
 
-Each has a listener without credentials, whose clients may do everything, and one for the user "shop", with PLAIN and
-SCRAM-SHA-512, who may do what rights() grants.
+Each has a listener without credentials, whose clients may do everything, one for the user "shop", with PLAIN and
+SCRAM-SHA-512, who may do what grant() grants, and one with TLS: node 1 with a good certificate, node 2 with one that has
+expired, node 3 with one for another host.
 """
 
 import ctypes
@@ -16,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 NODES = (1, 2, 3)
 PASSWORD = "open sesame"
+CERTIFICATES = {1: ("localhost", 2), 2: ("localhost", -1), 3: ("broker.example.org", 2)}  # host name, days
 
 
 def free_ports(n):
@@ -37,12 +39,20 @@ def end_with_us():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
+def openssl(*words):
+    subprocess.run(["openssl", *words], check=True, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 class Cluster:
     def __init__(self, folder, jars):
         self.folder, self.classes, self.running = folder, os.path.join(jars, "*"), {}
-        ports = free_ports(9)
-        self.plain, self.control, self.secure = (dict(zip(NODES, ports[i : i + 3])) for i in (0, 3, 6))
+        ports = free_ports(12)
+        self.plain, self.control, self.secure, self.tls = (dict(zip(NODES, ports[i : i + 3])) for i in (0, 3, 6, 9))
+        for name in ("ca", "other-ca"):
+            openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}", "-keyout",
+                    f"{folder}/{name}.key", "-out", f"{folder}/{name}.pem")  # fmt: skip
         for node in NODES:
+            self.certify(node)
             with open(f"{folder}/{node}.properties", "w") as text:
                 text.write(self.settings(node))
             self.tool("kafka.tools.StorageTool", "format", "-t", "WherryWherryWherryWh-A", "-c",
@@ -56,8 +66,10 @@ class Cluster:
 process.roles=broker,controller
 node.id={node}
 controller.quorum.voters={voters}
-listeners=PLAIN://127.0.0.1:{self.plain[node]},CONTROL://127.0.0.1:{self.control[node]},SASL://127.0.0.1:{self.secure[node]}
-listener.security.protocol.map=PLAIN:PLAINTEXT,CONTROL:PLAINTEXT,SASL:SASL_PLAINTEXT
+listeners=PLAIN://127.0.0.1:{self.plain[node]},CONTROL://127.0.0.1:{self.control[node]},SASL://127.0.0.1:{self.secure[node]},TLS://localhost:{self.tls[node]}
+listener.security.protocol.map=PLAIN:PLAINTEXT,CONTROL:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL
+ssl.keystore.type=PEM
+ssl.keystore.location={self.folder}/{node}.keys
 controller.listener.names=CONTROL
 inter.broker.listener.name=PLAIN
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
@@ -71,6 +83,20 @@ min.insync.replicas=2
 offsets.topic.num.partitions=1
 auto.create.topics.enable=false
 """
+
+    def certify(self, node):
+        name, days = CERTIFICATES[node]
+        at = f"{self.folder}/{node}"
+        with open(f"{at}.san", "w") as text:
+            text.write(f"subjectAltName=DNS:{name}\n")
+        openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", f"{at}.key", "-out",
+                f"{at}.csr")  # fmt: skip
+        openssl("x509", "-req", "-in", f"{at}.csr", "-CA", f"{self.folder}/ca.pem", "-CAkey", f"{self.folder}/ca.key",
+                "-CAcreateserial", "-days", str(days), "-extfile", f"{at}.san", "-out", f"{at}.pem")  # fmt: skip
+        with open(f"{at}.keys", "w") as keys:
+            for part in ("key", "pem"):
+                with open(f"{at}.{part}") as text:
+                    keys.write(text.read())
 
     def java(self, *words):
         return ["java", "-Xms64m", "-Xmx700m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", self.classes, *words]
@@ -95,6 +121,14 @@ auto.create.topics.enable=false
             self.running[node].kill()
         for node in nodes:
             self.running.pop(node).wait()
+
+    def processor(self):
+        """Seconds of processor time that the brokers have used."""
+        ticks = 0
+        for process in self.running.values():
+            with open(f"/proc/{process.pid}/stat") as text:
+                ticks += sum(map(int, text.read().rsplit(")", 1)[1].split()[11:13]))
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def close(self):
         self.kill(*self.running)
@@ -154,6 +188,23 @@ auto.create.topics.enable=false
         change = ["--add-config", f"producer_byte_rate={rate}"] if rate else ["--delete-config", "producer_byte_rate"]
         self.tool("kafka.admin.ConfigCommand", "--bootstrap-server", self.addresses(), "--alter", *change,
                   "--entity-type", "clients", "--entity-name", client)  # fmt: skip
+
+    def alone(self, topic, rows):
+        """librdkafka alone delivers (message id, key, body), with the headers that a relay sends: how long it takes."""
+        producer = Producer({"bootstrap.servers": self.addresses(), "log_level": 0, "enable.idempotence": True,
+                             "partitioner": "murmur2_random", "delivery.report.only.error": True})  # fmt: skip
+        began = time.monotonic()
+        for ident, key, body in rows:
+            headers = [("message-id", ident), ("content-type", "application/json")]
+            while True:
+                try:
+                    producer.produce(topic, body, key, headers=headers)
+                    break
+                except BufferError:
+                    producer.poll(0.01)
+        if producer.flush(120):
+            raise RuntimeError(f"{topic}: a plain producer could not deliver all")
+        return time.monotonic() - began
 
     def takes(self, topic):
         """A producer of its own delivers to each partition of the topic: when it had."""
