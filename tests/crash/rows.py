@@ -24,7 +24,7 @@ import tap
 
 KEYS = 6
 DEEP = os.environ.get("WHERRY_TEST_DEEP") == "1" or "WHERRY_ROWS_SECONDS" in os.environ
-GOOD = 90 if DEEP else 50  # in a case
+GOOD = 90 if DEEP else 30  # in a case
 BAD = GOOD
 PATIENCE = 120  # seconds
 FLOOD = int(os.environ.get("WHERRY_ROWS_FLOOD") or (20000 if DEEP else 4000))  # bad rows in front of good ones

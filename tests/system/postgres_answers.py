@@ -1,7 +1,7 @@
 """Run commands of wherry against answers.py: each answer of each run, changed in each way.
 
 usage: postgres_answers.py WHERRY SERVER'S-FOLDER
-Prints TAP.  Each answer is changed in some of the ways: in one of 64, in one of 16 with
+Prints TAP.  Each answer is changed in some of the ways: in one of 96, in one of 16 with
 WHERRY_TEST_DEEP=1, in all with WHERRY_ANSWERS=all.  The first answer, which is the same for every
 command, is changed in all ways for one command.  WHERRY_ONLY names a command.  A run may end well or with an
 error that says something; it may not crash, hang, or be stopped by a sanitizer.
@@ -85,7 +85,7 @@ def work(folder, name, worker, jobs):
 
 def main():
     only = os.environ.get("WHERRY_ONLY")
-    apart = 16 if os.environ.get("WHERRY_TEST_DEEP") == "1" else 64
+    apart = 16 if os.environ.get("WHERRY_TEST_DEEP") == "1" else 96
     if os.environ.get("WHERRY_ANSWERS") == "all":
         apart = 1
     with tempfile.TemporaryDirectory(prefix="wherry-answers-") as folder:
