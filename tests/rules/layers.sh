@@ -19,6 +19,7 @@ declare -A below=(
 	[publish]='base config'
 	[transfer]='base config db store inbox queue publish'
 	[relay]='base config db store log outbox inbox queue delayed publish transfer'
+	[extension]='base db store outbox inbox queue delayed'
 	[daemon]='base schedule config db store outbox inbox queue delayed cron publish relay'
 	[cli]='base schedule config db store outbox inbox queue delayed cron publish relay daemon'
 )

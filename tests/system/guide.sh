@@ -404,6 +404,24 @@ rm run.pid
 rm -f shop.db*
 try sqlite 'sqlite3 -bail shop.db'
 
+# The extension is where SQLite finds it by its name.
+if /usr/bin/python3 -c 'import sqlite3
+sqlite3.connect(":memory:").enable_load_extension(True)' 2>/dev/null; then
+	rm -f shop.db*
+	preload=$(ldd "$build_dir/wherry.so" | grep -oE '/[^ ]*libasan[.]so[^ ]*')
+	for program in /usr/bin/python3 "$(command -v sqlite3)"; do
+		printf '#!/bin/sh\nLD_LIBRARY_PATH=%q LD_PRELOAD=%q ASAN_OPTIONS=detect_leaks=0 exec %q "$@"\n' \
+			"$build_dir" "$preload" "$program" >"bin/${program##*/}"
+		chmod +x "bin/${program##*/}"
+	done
+	try sqlite-functions 'sqlite3 -bail -cmd ".load wherry" shop.db'
+	check "sqlite-functions.md: two orders were sent" is \
+		"$(sqlite3 shop.db 'SELECT group_concat(partition_key) FROM outbox')" 7,8
+	rm bin/python3 bin/sqlite3
+else
+	result 0 "sqlite-functions.md: its commands work # SKIP Python loads no extensions of SQLite"
+fi
+
 # A broker has lost the second of three messages.
 rm -f shop.db* receiver.db*
 printf true >before_relay

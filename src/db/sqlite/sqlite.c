@@ -382,11 +382,15 @@ static void sqlite_rollback(wherry_db *db)
 		s->savepoints--;
 }
 
+/* A trigger's statements, and those of a function in a statement that writes, are part of that
+ * statement, which is a transaction without BEGIN. */
 static bool sqlite_in_transaction(wherry_db *db)
 {
 	sqlite_db *s = (sqlite_db *)db;
 
-	return settle_old(s, NULL) != WHERRY_OK || !sqlite3_get_autocommit(s->handle);
+	return settle_old(s, NULL) != WHERRY_OK || !sqlite3_get_autocommit(s->handle) ||
+	       (s->borrowed &&
+		sqlite3_txn_state(s->handle, "main") == SQLITE_TXN_WRITE);
 }
 
 /* ---- statements ---- */

@@ -1,0 +1,315 @@
+"""The functions of the SQLite extension, called from Python: WHERRY EXTENSION SOURCES.
+
+Prints TAP.  It works in the current folder.
+"""
+
+import glob
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+WHERRY, EXTENSION, SOURCES = sys.argv[1:4]
+ENV = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+count = 0
+failed = 0
+
+
+def check(sentence, truth, seen=""):
+    global count, failed
+    count += 1
+    if not truth:
+        failed += 1
+        print(f"# {seen}")
+    print(f"{'ok' if truth else 'not ok'} {count} - {sentence}", flush=True)
+
+
+def wherry(*words):
+    return subprocess.run([WHERRY, *words], check=True, capture_output=True, text=True, env=ENV).stdout
+
+
+def connect(path="shop.db"):
+    db = sqlite3.connect(path, isolation_level=None, timeout=20)
+    db.enable_load_extension(True)
+    db.load_extension(EXTENSION)
+    return db
+
+
+def one(db, sql, *values):
+    return db.execute(sql, values).fetchone()[0]
+
+
+def rows(db, sql, *values):
+    return db.execute(sql, values).fetchall()
+
+
+def fails(db, sql, *values):
+    """What the statement says when it fails."""
+    try:
+        db.execute(sql, values).fetchall()
+    except sqlite3.Error as error:
+        return str(error)
+    return ""
+
+
+def refused(db, sentence, words, sql, *values):
+    said = fails(db, sql, *values)
+    check(sentence, words in said, said)
+
+
+def delivered():
+    """The messages that a relay delivers."""
+    return [json.loads(line) for line in wherry("relay", "sqlite:shop.db", "stdout:", "--until-empty").splitlines()]
+
+
+def names_and_files():
+    """The names of PostgreSQL's functions that SQLite has no use for."""
+    # Notifications; parts of the functions; rows that a server cannot send.
+    own = {"listen", "unlisten", "unreadable", "missing", "own_row", "given_id", "delayed_kind"}
+    names = set()
+    for path in glob.glob(f"{SOURCES}/src/*/sql/**/*postgres*.sql", recursive=True):
+        with open(path, encoding="utf-8") as file:
+            for name in re.findall(r"FUNCTION @\.wherry_(\w+?)(@many@)?\(", file.read()):
+                names.update([name[0], *([name[0] + "_many"] if name[1] else [])])
+    return names - own
+
+
+def producers(db):
+    refused(db, "outside a transaction enqueue is refused", "run BEGIN IMMEDIATE first",
+            "SELECT wherry_enqueue('orders', '{}')")
+    db.execute("BEGIN IMMEDIATE")
+    first = one(db, "SELECT wherry_enqueue('orders', ?, ?)", '{"order":7}', 7)
+    check("enqueue returns the id", first == 1, first)
+    one(db, "SELECT wherry_enqueue('orders', ?, NULL, 'own-id', '{\"a\":\"1\"}', 'order', '7', 'trace')", b"\x00\xff")
+    ids = json.loads(one(db, "SELECT wherry_enqueue_many(?, ?, ?)", json.dumps(["a", "b"]),
+                         json.dumps(["Zoë \"Zed\" O'Hara \\ 漢字", "3000000"]), json.dumps(["k", None])))
+    check("many messages have their ids in order", ids == [3, 4], ids)
+    db.execute("COMMIT")
+    db.execute("BEGIN")
+    one(db, "SELECT wherry_enqueue('orders', 'rolled back')")
+    db.execute("ROLLBACK")
+    got = delivered()
+    check("a relay delivers what was committed, and nothing else",
+          [(m["topic"], m["key"]) for m in got] == [("orders", "7"), ("orders", "7"), ("a", "k"), ("b", None)], got)
+    check("with id, headers and trace", (got[1]["message_id"], got[1]["headers"]) == ("own-id", {"a": "1"}), got[1])
+    check("and the same text", got[2]["body"] == "Zoë \"Zed\" O'Hara \\ 漢字", got[2])
+    db.execute("CREATE TABLE orders(id INTEGER PRIMARY KEY, customer TEXT)")
+    db.execute("CREATE TRIGGER placed AFTER INSERT ON orders BEGIN "
+               "SELECT wherry_enqueue('placed', json_object('id', new.id), new.id); END")
+    db.execute("INSERT INTO orders VALUES (1, 'Ann'), (2, 'Bob')")
+    check("a trigger enqueues", [m["body"] for m in delivered()] == [{"id": 1}, {"id": 2}])
+    fails(db, "INSERT INTO orders VALUES (3, 'Cem'), (1, 'Ann')")
+    check("and nothing, if its statement fails", delivered() == [])
+    db.execute("DROP TRIGGER placed")
+
+
+def queues(db):
+    db.execute("BEGIN")
+    one(db, "SELECT wherry_send('jobs', '{\"n\":1}', '{\"h\":\"x\"}', NULL, '1 hour', 'c1', 'answers', 'm1')")
+    one(db, "SELECT wherry_send('jobs', ?)", b"\x00\x01")
+    later = one(db, "SELECT wherry_send('jobs', 'later', NULL, '5 minutes')")
+    ids = json.loads(one(db, "SELECT wherry_send_many('jobs', ?, NULL, ?)", json.dumps(["a", "b", "c"]),
+                         json.dumps([None, 0, "1h"])))
+    db.execute("COMMIT")
+    check("many are sent, some of them for later", ids == [4, 5, 6], ids)
+    check("the length counts what can be received", one(db, "SELECT wherry_queue_length('jobs')") == 4)
+    got = rows(db, "SELECT id, message_id, correlation_id, reply_to, headers, body, bytes, attempts, token, created_at "
+               "FROM wherry_receive('jobs', 10, '5 minutes', 3)")
+    check("receive returns them in order", [r[0] for r in got] == [1, 2, 4, 5], got)
+    check("with their fields", got[0][1:8] == ("m1", "c1", "answers", '{"h":"x"}', '{"n":1}', b'{"n":1}', 1), got[0])
+    check("bytes that are not text are bytes alone", got[1][5:7] == (None, b"\x00\x01"), got[1])
+    check("the time is in milliseconds", abs(got[0][9] / 1000 - time.time()) < 600, got[0][9])
+    token = got[0][8]
+    check("ack deletes", one(db, "SELECT wherry_ack('jobs', 1, ?)", token) == 1)
+    check("and says when the lease was lost", one(db, "SELECT wherry_ack('jobs', 1, ?)", token) == 0)
+    check("extend makes a lease longer", one(db, "SELECT wherry_extend('jobs', 2, ?, '1 hour')", token) == 1)
+    check("nack gives back", one(db, "SELECT wherry_nack('jobs', 2, ?, 0, 'bad luck')", token) == 1)
+    check("many are given back", one(db, "SELECT wherry_nack_many('jobs', '[4,5]', ?)", token) == 2)
+    got = rows(db, "SELECT id, token FROM wherry_receive('jobs', 10)")
+    token = got[0][1]
+    check("they come again", [r[0] for r in got] == [2, 4, 5], got)
+    check("leases of many become longer", one(db, "SELECT wherry_extend_many('jobs', '[2,4,5]', ?, 60)", token) == 3)
+    check("a message can be made dead", one(db, "SELECT wherry_dead_letter('jobs', 2, ?, 'poison')", token) == 1)
+    check("and many", one(db, "SELECT wherry_dead_letter_many('jobs', '[4]', ?, 'poison')", token) == 1)
+    check("many are acknowledged", one(db, "SELECT wherry_ack_many('jobs', '[4,5]', ?)", token) == 1)
+    check("one that waits is cancelled", one(db, "SELECT wherry_cancel('jobs', ?)", later) == 1)
+    check("but once", one(db, "SELECT wherry_cancel('jobs', ?)", later) == 0)
+    refused(db, "a receive that deletes needs a transaction", "run BEGIN IMMEDIATE first",
+            "SELECT * FROM wherry_receive('jobs', 1, NULL)")
+    db.execute("BEGIN")
+    one(db, "SELECT wherry_send('jobs', 'once')")
+    db.execute("COMMIT")
+    for end in ("ROLLBACK", "COMMIT"):
+        db.execute("BEGIN")
+        got = rows(db, "SELECT body, token FROM wherry_receive('jobs', 1, NULL)")
+        check(f"a transaction takes it ({end.lower()})", got == [("once", None)], got)
+        db.execute(end)
+    check("a topic is subscribed to", one(db, "SELECT wherry_subscribe('news', 'jobs')") == 1)
+    db.execute("BEGIN")
+    check("publish says to how many", one(db, "SELECT wherry_publish('news', 'hello')") == 1)
+    check("or to none", one(db, "SELECT wherry_publish('nothing', 'hello')") == 0)
+    db.execute("COMMIT")
+    got = rows(db, "SELECT topic, body FROM wherry_receive('jobs')")
+    check("and the queue has it", got == [("news", "hello")], got)
+    check("a subscription ends", [one(db, "SELECT wherry_unsubscribe('news', 'jobs')") for _ in "12"] == [1, 0])
+    check("no message, no rows", rows(db, "SELECT * FROM wherry_receive('jobs')") == [])
+
+
+def delayed(db):
+    db.execute("BEGIN")
+    outcomes = [one(db, "SELECT wherry_offer('mail', 'k1', ?, ?, ?)", *values)
+                for values in (("a", 3600, None), ("b", None, 1e9), ("b", None, "2001-09-09 01:46:40"))]
+    check("offers create, update and change nothing", outcomes == ["created", "updated", "ignored"], outcomes)
+    outcomes = json.loads(one(db, "SELECT wherry_offer_many('mail', ?, ?, NULL, ?, 1)", json.dumps(["k1", "k2", "k3"]),
+                              json.dumps(["x", "y", "z"]), json.dumps([None, "2001-01-01T00:00:00Z", 4000000000])))
+    db.execute("COMMIT")
+    check("so do many", outcomes == ["ignored", "created", "created"], outcomes)
+    got = rows(db, 'SELECT "key", body, "at", attempts, redelivery, token FROM wherry_poll(\'mail\', 10, \'1 minute\')')
+    check("poll returns what is due, the oldest first", [r[:2] for r in got] == [("k2", "y"), ("k1", "b")], got)
+    check("with its time", got[0][2:5] == (978307200000, 1, 0), got[0])
+    check("a lease is extended", one(db, "SELECT wherry_delayed_extend('mail', ?, '1h')", got[0][5]) == "acknowledged")
+    check("done says acknowledged", one(db, "SELECT wherry_done('mail', ?)", got[0][5]) == "acknowledged")
+    check("and then that the lease is lost", one(db, "SELECT wherry_done('mail', ?)", got[0][5]) == "lease lost")
+    check("nack gives back", one(db, "SELECT wherry_delayed_nack('mail', ?, 0, 'no')", got[1][5]) == "acknowledged")
+    token = one(db, "SELECT token FROM wherry_poll('mail')")
+    said = one(db, "SELECT wherry_delayed_dead_letter_many('mail', json_array(?), 'poison')", token)
+    check("many become dead", said == '["acknowledged"]', said)
+    check("a key is dropped", [one(db, "SELECT wherry_delayed_drop('mail', 'k3')") for _ in "12"] == [1, 0])
+    check("an empty list is one", one(db, "SELECT wherry_done_many('mail', '[]')") == "[]")
+
+
+def inboxes(db):
+    refused(db, "accept needs a transaction", "run BEGIN IMMEDIATE first", "SELECT wherry_accept('m1')")
+    db.execute("BEGIN")
+    check("a message is new once", [one(db, "SELECT wherry_accept('m1')") for _ in "12"] == [1, 0])
+    check("for each consumer", one(db, "SELECT wherry_accept('m1', 'other')") == 1)
+    said = one(db, "SELECT wherry_accept_many(?)", json.dumps(["m1", "m2", "m2"]))
+    check("so it is with many", said == "[false,true,false]", said)
+    db.execute("COMMIT")
+    check("old ids are purged", one(db, "SELECT wherry_inbox_purge('1 day')") == 0)
+    check("or all", one(db, "SELECT wherry_inbox_purge(0)") == 3)
+
+
+def consumer(db):
+    wherry("create", "sqlite:shop.db#outbox/audit", "--topics", "audit.*")
+    db.execute("BEGIN")
+    for n in range(3):
+        one(db, "SELECT wherry_enqueue('audit.x', ?)", str(n))
+    db.execute("COMMIT")
+    for end in ("ROLLBACK", "COMMIT"):
+        db.execute("BEGIN IMMEDIATE")
+        got = rows(db, "SELECT payload FROM wherry_consume('audit', 2)")
+        check(f"a consumer reads its subscription ({end.lower()})", got == [("0",), ("1",)], got)
+        db.execute(end)
+    db.execute("BEGIN IMMEDIATE")
+    got = rows(db, "SELECT topic, payload FROM wherry_consume('audit')")
+    check("and goes on from there", got == [("audit.x", "2")], got)
+    db.execute("COMMIT")
+
+
+def mistakes(db):
+    refused(db, "a queue that is not there is named", "there is no queue 'nowhere'", "SELECT * FROM wherry_receive('nowhere')")
+    refused(db, "a duration that is none, too", "lease 'soon' is not a duration", "SELECT * FROM wherry_receive('jobs', 1, 'soon')")
+    refused(db, "and a number that is none", "number of messages is not a whole number", "SELECT * FROM wherry_receive('jobs', 'x')")
+    refused(db, "receive needs a queue", "wherry_receive() needs 1 argument", "SELECT * FROM wherry_receive()")
+    refused(db, "a list that is none is shown", "is not a JSON array such as [1, 2]", "SELECT wherry_ack_many('jobs', '7', 'x')")
+    refused(db, "a token that is NULL is refused", "the token is NULL", "SELECT wherry_ack('jobs', 1, NULL)")
+    db.execute("BEGIN")
+    refused(db, "a body that is NULL, too", "the body is NULL", "SELECT wherry_send('jobs', NULL)")
+    refused(db, "headers that are none", "headers", "SELECT wherry_enqueue('a', 'b', NULL, NULL, '[1]')")
+    refused(db, "lists of different lengths", "argument 3 has 1 elements, and argument 1 has 2",
+            "SELECT wherry_enqueue_many('[\"a\",\"b\"]', '[\"a\",\"b\"]', '[\"k\"]')")
+    check("the transaction goes on after them", one(db, "SELECT wherry_send('jobs', 'still')") > 0)
+    db.execute("ROLLBACK")
+    db.execute("BEGIN IMMEDIATE")
+    other = connect()
+    other.execute("PRAGMA busy_timeout = 0")
+    said = fails(other, "SELECT * FROM wherry_receive('jobs')")
+    check("a locked database is said to be locked", "locked" in said, said)
+    db.execute("ROLLBACK")
+    other.close()
+
+
+def endings(db):
+    for n in range(70):
+        wherry("create", "--kind", "queue", f"sqlite:many.db#q{n}")
+    many = connect("many.db")
+    for _ in range(2):
+        for n in range(70):
+            many.execute("BEGIN")
+            one(many, f"SELECT wherry_send('q{n}', 'x')")
+            many.execute("COMMIT")
+    check("a connection works on any number of queues", one(many, "SELECT wherry_queue_length('q69')") == 2)
+    many.close()
+    db.close()
+    opened = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            opened.append(os.readlink(f"/proc/self/fd/{fd}"))
+        except OSError:
+            pass
+    check("a connection that is closed keeps no file open", not [p for p in opened if ".db" in p], opened)
+
+
+def worker():
+    """Take messages, and write what they ask for, until a message says that it is the last."""
+    db = connect("kills.db")
+    while True:
+        db.execute("BEGIN IMMEDIATE")
+        got = rows(db, "SELECT body FROM wherry_receive('jobs', 1, NULL)")
+        if got:
+            db.execute("INSERT INTO done(body) VALUES (?)", got[0])
+        db.execute("COMMIT")
+        if not got:
+            time.sleep(0.001)
+
+
+def kills():
+    wherry("create", "--kind", "queue", "sqlite:kills.db#jobs")
+    db = connect("kills.db")
+    db.execute("CREATE TABLE done(body TEXT)")
+    db.execute("BEGIN")
+    one(db, "SELECT wherry_send_many('jobs', ?)", json.dumps([str(n) for n in range(400)]))
+    db.execute("COMMIT")
+    workers = []
+    deaths = 0
+    deadline = time.monotonic() + 120
+    while one(db, "SELECT wherry_queue_length('jobs')") > 0 and time.monotonic() < deadline:
+        while len(workers) < 2:
+            workers.append(subprocess.Popen([sys.executable, __file__, *sys.argv[1:4], "work"]))
+        before = one(db, "SELECT count(*) FROM done")
+        while one(db, "SELECT count(*) FROM done") < min(400, before + 60) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        workers.pop(0).kill()
+        deaths += 1
+    for process in workers:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    done = [r[0] for r in rows(db, "SELECT body FROM done")]
+    check("killed workers lose none and do none twice",
+          sorted(done, key=int) == [str(n) for n in range(400)] and deaths > 3, f"{len(done)} done, {deaths} deaths")
+    db.close()
+
+
+def main():
+    if sys.argv[4:] == ["work"]:
+        worker()
+    for kind, name in (("outbox", "outbox"), ("queue", "jobs"), ("delayed", "delayed"), ("inbox", "inbox")):
+        wherry("create", "--kind", kind, f"sqlite:shop.db#{name}")
+    db = connect()
+    have = {name for (name,) in rows(db, "SELECT DISTINCT substr(name, 8) FROM pragma_function_list "
+                                     "WHERE name LIKE 'wherry\\_%' ESCAPE '\\'")} | {"receive", "poll", "consume"}
+    wanted = names_and_files()
+    check("SQLite has the functions that PostgreSQL has", len(wanted) > 25 and wanted <= have, sorted(wanted - have))
+    for part in (producers, queues, delayed, inboxes, consumer, mistakes, endings):
+        part(db)
+    kills()
+    print(f"1..{count}")
+    sys.exit(failed > 0)
+
+
+main()
