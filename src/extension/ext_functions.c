@@ -38,7 +38,8 @@ static wherry_code enqueue(const ext_call *call, wherry_error *err)
 		code = wh_ext_body(call, 1, &msg.body, &msg.body_len, err);
 	if (code != WHERRY_OK)
 		return code;
-	outbox = wh_ext_open(call->ext, EXT_OUTBOX, name ? name : "outbox", NULL, NULL, err);
+	outbox = wh_ext_open(call->ext, EXT_OUTBOX, name ? name : "outbox", NULL, NULL,
+			     err);
 	if (!outbox)
 		return err->code;
 	code = wherry_outbox_enqueue(outbox, &msg, 0, &id, err);
@@ -59,7 +60,8 @@ static wherry_code read_message(const ext_call *call, wherry_queue_message *msg,
 	if (code == WHERRY_OK)
 		code = wh_ext_duration(call, 3, "the delay", 0, &msg->delay_us, err);
 	if (code == WHERRY_OK)
-		code = wh_ext_duration(call, 4, "the time to expire", 0, &msg->expires_us, err);
+		code = wh_ext_duration(call, 4, "the time to expire", 0, &msg->expires_us,
+				       err);
 	msg->headers = wh_ext_text(call, 2);
 	msg->correlation_id = wh_ext_text(call, 5);
 	msg->reply_to = wh_ext_text(call, 6);
@@ -146,30 +148,34 @@ static wherry_code unsubscribe(const ext_call *call, wherry_error *err)
 }
 
 /* A settlement: what happens to leased messages.  Arguments from `from` on are its own. */
-typedef wherry_code (*settle_fn)(wherry_queue *queue, const char *token, const int64_t *ids,
-				 size_t n, const ext_call *call, int64_t *out_n,
-				 wherry_error *err);
+typedef wherry_code (*settle_fn)(wherry_queue *queue, const char *token,
+				 const int64_t *ids, size_t n, const ext_call *call,
+				 int64_t *out_n, wherry_error *err);
 
-static wherry_code do_ack(wherry_queue *queue, const char *token, const int64_t *ids, size_t n,
-			  const ext_call *call, int64_t *out_n, wherry_error *err)
+static wherry_code do_ack(wherry_queue *queue, const char *token, const int64_t *ids,
+			  size_t n, const ext_call *call, int64_t *out_n,
+			  wherry_error *err)
 {
 	(void)call;
 	return wherry_queue_ack(queue, token, ids, n, out_n, err);
 }
 
-static wherry_code do_nack(wherry_queue *queue, const char *token, const int64_t *ids, size_t n,
-			   const ext_call *call, int64_t *out_n, wherry_error *err)
+static wherry_code do_nack(wherry_queue *queue, const char *token, const int64_t *ids,
+			   size_t n, const ext_call *call, int64_t *out_n,
+			   wherry_error *err)
 {
 	wherry_nack how = WHERRY_NACK(.error = wh_ext_text(call, 4),
 				      .not_counted = wh_ext_true(call, 5));
 	wherry_code code = wh_ext_duration(call, 3, "the delay", 0, &how.delay_us, err);
 
-	return code == WHERRY_OK ? wherry_queue_nack(queue, token, ids, n, &how, out_n, err)
-				 : code;
+	return code == WHERRY_OK
+		       ? wherry_queue_nack(queue, token, ids, n, &how, out_n, err)
+		       : code;
 }
 
-static wherry_code do_extend(wherry_queue *queue, const char *token, const int64_t *ids, size_t n,
-			     const ext_call *call, int64_t *out_n, wherry_error *err)
+static wherry_code do_extend(wherry_queue *queue, const char *token, const int64_t *ids,
+			     size_t n, const ext_call *call, int64_t *out_n,
+			     wherry_error *err)
 {
 	int64_t lease_us;
 	wherry_code code =
@@ -180,16 +186,16 @@ static wherry_code do_extend(wherry_queue *queue, const char *token, const int64
 		       : code;
 }
 
-static wherry_code do_dead_letter(wherry_queue *queue, const char *token, const int64_t *ids,
-				  size_t n, const ext_call *call, int64_t *out_n,
-				  wherry_error *err)
+static wherry_code do_dead_letter(wherry_queue *queue, const char *token,
+				  const int64_t *ids, size_t n, const ext_call *call,
+				  int64_t *out_n, wherry_error *err)
 {
 	const char *reason;
 	wherry_code code = wh_ext_need(call, 3, "the reason", &reason, err);
 
-	return code == WHERRY_OK
-		       ? wherry_queue_dead_letter(queue, token, ids, n, reason, out_n, err)
-		       : code;
+	return code == WHERRY_OK ? wherry_queue_dead_letter(queue, token, ids, n, reason,
+							    out_n, err)
+				 : code;
 }
 
 static wherry_code settle_one(const ext_call *call, settle_fn settle, wherry_error *err)
@@ -334,8 +340,9 @@ static wherry_code offer(const ext_call *call, wherry_error *err)
 typedef enum done_how { DONE, NACK, EXTEND, DEAD } done_how;
 
 /* Settle messages that were polled.  Arguments behind the token are those of the function. */
-static wherry_code settle_delayed(const ext_call *call, done_how how, const char *const *tokens,
-				  size_t n, wherry_ack_outcome *out, wherry_error *err)
+static wherry_code settle_delayed(const ext_call *call, done_how how,
+				  const char *const *tokens, size_t n,
+				  wherry_ack_outcome *out, wherry_error *err)
 {
 	static const int type_at[] = {[DONE] = 2, [NACK] = 4, [EXTEND] = 3, [DEAD] = 3};
 	wherry_delayed *delayed;
@@ -346,7 +353,8 @@ static wherry_code settle_delayed(const ext_call *call, done_how how, const char
 	if (how == NACK)
 		code = wh_ext_duration(call, 2, "the delay", 0, &time_us, err);
 	else if (how == EXTEND)
-		code = wh_ext_duration(call, 2, "the lease", DEFAULT_LEASE_US, &time_us, err);
+		code = wh_ext_duration(call, 2, "the lease", DEFAULT_LEASE_US, &time_us,
+				       err);
 	else if (how == DEAD)
 		code = wh_ext_need(call, 2, "the reason", &reason, err);
 	if (code == WHERRY_OK)
@@ -357,8 +365,8 @@ static wherry_code settle_delayed(const ext_call *call, done_how how, const char
 	case DONE:
 		return wherry_delayed_ack(delayed, tokens, n, out, err);
 	case NACK:
-		return wherry_delayed_nack(delayed, tokens, n, time_us, wh_ext_text(call, 3),
-					   out, err);
+		return wherry_delayed_nack(delayed, tokens, n, time_us,
+					   wh_ext_text(call, 3), out, err);
 	case EXTEND:
 		return wherry_delayed_extend(delayed, tokens, n, time_us, out, err);
 	case DEAD:
@@ -387,7 +395,8 @@ static wherry_code one_delayed(const ext_call *call, done_how how, wherry_error 
 	if (code == WHERRY_OK)
 		code = settle_delayed(call, how, &token, 1, &outcome, err);
 	if (code == WHERRY_OK)
-		sqlite3_result_text(call->context, ack_outcome(outcome), -1, SQLITE_STATIC);
+		sqlite3_result_text(call->context, ack_outcome(outcome), -1,
+				    SQLITE_STATIC);
 	return code;
 }
 
@@ -410,7 +419,8 @@ static wherry_code many_delayed(const ext_call *call, done_how how, wherry_error
 	if (code == WHERRY_OK)
 		code = wh_buf_check(&json, err);
 	if (code == WHERRY_OK)
-		sqlite3_result_text(call->context, wh_buf_str(&json), -1, SQLITE_TRANSIENT);
+		sqlite3_result_text(call->context, wh_buf_str(&json), -1,
+				    SQLITE_TRANSIENT);
 	wh_buf_clear(&json);
 	wh_ext_list_clear(&tokens);
 	return code;
@@ -497,7 +507,8 @@ static wherry_code accept_one(const ext_call *call, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = open_inbox(call, 2, &inbox, err);
 	if (code == WHERRY_OK)
-		code = wherry_inbox_accept(inbox, wh_ext_text(call, 1), message_id, &new, err);
+		code = wherry_inbox_accept(inbox, wh_ext_text(call, 1), message_id, &new,
+					   err);
 	if (code == WHERRY_OK)
 		sqlite3_result_int(call->context, new);
 	return code;
@@ -518,8 +529,8 @@ static wherry_code accept_many(const ext_call *call, wherry_error *err)
 	new = wh_arena_alloc(&ids.arena, ids.n + 1);
 	code = new ? open_inbox(call, 2, &inbox, err) : wh_oom(err);
 	if (code == WHERRY_OK && ids.n > 0)
-		code = wherry_inbox_accept_many(inbox, wh_ext_text(call, 1), ids.texts, ids.n,
-						new, err);
+		code = wherry_inbox_accept_many(inbox, wh_ext_text(call, 1), ids.texts,
+						ids.n, new, err);
 	wh_buf_putc(&json, '[');
 	for (size_t i = 0; code == WHERRY_OK && i < ids.n; i++)
 		wh_buf_printf(&json, "%s%s", i ? "," : "", new[i] ? "true" : "false");
@@ -527,7 +538,8 @@ static wherry_code accept_many(const ext_call *call, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wh_buf_check(&json, err);
 	if (code == WHERRY_OK)
-		sqlite3_result_text(call->context, wh_buf_str(&json), -1, SQLITE_TRANSIENT);
+		sqlite3_result_text(call->context, wh_buf_str(&json), -1,
+				    SQLITE_TRANSIENT);
 	wh_buf_clear(&json);
 	wh_ext_list_clear(&ids);
 	return code;
@@ -626,8 +638,10 @@ int wh_ext_add_functions(ext_state *ext)
 {
 	int rc = SQLITE_OK;
 
-	for (size_t i = 0; rc == SQLITE_OK && i < sizeof(functions) / sizeof(*functions); i++)
-		for (int n = functions[i].least; rc == SQLITE_OK && n <= functions[i].most; n++) {
+	for (size_t i = 0; rc == SQLITE_OK && i < sizeof(functions) / sizeof(*functions);
+	     i++)
+		for (int n = functions[i].least;
+		     rc == SQLITE_OK && n <= functions[i].most; n++) {
 			registered *r = malloc(sizeof(*r));
 
 			if (!r)

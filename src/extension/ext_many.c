@@ -28,7 +28,8 @@ static wherry_code give_ids(const ext_call *call, const int64_t *ids, size_t n,
 	wh_buf_putc(&json, ']');
 	code = wh_buf_check(&json, err);
 	if (code == WHERRY_OK)
-		sqlite3_result_text(call->context, wh_buf_str(&json), -1, SQLITE_TRANSIENT);
+		sqlite3_result_text(call->context, wh_buf_str(&json), -1,
+				    SQLITE_TRANSIENT);
 	wh_buf_clear(&json);
 	return code;
 }
@@ -45,13 +46,13 @@ static void *room(size_t n, size_t each)
 static wherry_code read_enqueued(const ext_columns *c, size_t i, wherry_message *msg,
 				 wherry_error *err)
 {
-	const char **const texts[] = {&msg->topic,	  NULL,
-				      &msg->key,	  &msg->message_id,
-				      &msg->headers,	  &msg->aggregate_type,
+	const char **const texts[] = {&msg->topic,        NULL,
+				      &msg->key,          &msg->message_id,
+				      &msg->headers,      &msg->aggregate_type,
 				      &msg->aggregate_id, &msg->trace_id};
-	static const char *const whats[] = {"the topic",   "the payload",	 "the key",
-					    "the message id", "the headers", "the aggregate type",
-					    "the aggregate id", "the trace id"};
+	static const char *const whats[] = {
+		"the topic",   "the payload",        "the key",          "the message id",
+		"the headers", "the aggregate type", "the aggregate id", "the trace id"};
 	const char *body = NULL;
 	wherry_code code = WHERRY_OK;
 
@@ -59,8 +60,8 @@ static wherry_code read_enqueued(const ext_columns *c, size_t i, wherry_message 
 	for (int column = 0; code == WHERRY_OK && column < 8; column++)
 		code = texts[column] ? wh_ext_element_text(c, column, i, whats[column],
 							   texts[column], NULL, err)
-				     : wh_ext_element_text(c, column, i, whats[column], &body,
-							   &msg->body_len, err);
+				     : wh_ext_element_text(c, column, i, whats[column],
+							   &body, &msg->body_len, err);
 	msg->body = body;
 	if (code == WHERRY_OK && (!body || !msg->topic))
 		return wh_fail(err, WHERRY_INVALID, "message %zu: %s is NULL", i + 1,
@@ -87,8 +88,8 @@ wherry_code wh_ext_enqueue_many(const ext_call *call, wherry_error *err)
 	for (size_t i = 0; code == WHERRY_OK && i < columns.n; i++)
 		code = read_enqueued(&columns, i, &msgs[i], err);
 	if (code == WHERRY_OK) {
-		outbox = wh_ext_open(call->ext, EXT_OUTBOX, name ? name : "outbox", NULL, NULL,
-				     err);
+		outbox = wh_ext_open(call->ext, EXT_OUTBOX, name ? name : "outbox", NULL,
+				     NULL, err);
 		code = outbox ? WHERRY_OK : err->code;
 	}
 	if (code == WHERRY_OK && columns.n > 0)
@@ -114,23 +115,25 @@ static wherry_code read_sent(const ext_columns *c, size_t i, wherry_queue_messag
 	code = wh_ext_element_text(c, 0, i, "the body", &body, &msg->body_len, err);
 	msg->body = body;
 	if (code == WHERRY_OK && !body)
-		return wh_fail(err, WHERRY_INVALID, "message %zu: the body is NULL", i + 1);
+		return wh_fail(err, WHERRY_INVALID, "message %zu: the body is NULL",
+			       i + 1);
 	if (code == WHERRY_OK)
-		code = wh_ext_element_text(c, 1, i, "the headers", &msg->headers, NULL, err);
+		code = wh_ext_element_text(c, 1, i, "the headers", &msg->headers, NULL,
+					   err);
 	if (code == WHERRY_OK)
 		code = wh_ext_element_duration(c, 2, i, "the delay", &msg->delay_us, err);
 	if (code == WHERRY_OK)
-		code = wh_ext_element_duration(c, 3, i, "the time to expire", &msg->expires_us,
-					       err);
+		code = wh_ext_element_duration(c, 3, i, "the time to expire",
+					       &msg->expires_us, err);
 	if (code == WHERRY_OK)
-		code = wh_ext_element_text(c, 4, i, "the correlation id", &msg->correlation_id,
+		code = wh_ext_element_text(c, 4, i, "the correlation id",
+					   &msg->correlation_id, NULL, err);
+	if (code == WHERRY_OK)
+		code = wh_ext_element_text(c, 5, i, "the address to reply to",
+					   &msg->reply_to, NULL, err);
+	if (code == WHERRY_OK)
+		code = wh_ext_element_text(c, 6, i, "the message id", &msg->message_id,
 					   NULL, err);
-	if (code == WHERRY_OK)
-		code = wh_ext_element_text(c, 5, i, "the address to reply to", &msg->reply_to,
-					   NULL, err);
-	if (code == WHERRY_OK)
-		code = wh_ext_element_text(c, 6, i, "the message id", &msg->message_id, NULL,
-					   err);
 	return code == WHERRY_OK
 		       ? wh_ext_element_text(c, 7, i, "the topic", &msg->topic, NULL, err)
 		       : code;
@@ -167,8 +170,8 @@ wherry_code wh_ext_send_many(const ext_call *call, wherry_error *err)
 
 /* ---- wherry_offer_many(queue, keys, bodies, delays, ats, if_absent, type, delayed) ---- */
 
-static wherry_code read_offered(const ext_columns *c, size_t i, wherry_delayed_message *msg,
-				wherry_error *err)
+static wherry_code read_offered(const ext_columns *c, size_t i,
+				wherry_delayed_message *msg, wherry_error *err)
 {
 	const char *body = NULL;
 	wherry_code code;
@@ -176,19 +179,22 @@ static wherry_code read_offered(const ext_columns *c, size_t i, wherry_delayed_m
 	wherry_delayed_message_init(msg);
 	code = wh_ext_element_text(c, 0, i, "the key", &msg->key, NULL, err);
 	if (code == WHERRY_OK)
-		code = wh_ext_element_text(c, 1, i, "the body", &body, &msg->body_len, err);
+		code = wh_ext_element_text(c, 1, i, "the body", &body, &msg->body_len,
+					   err);
 	msg->body = body;
 	if (code == WHERRY_OK && (!body || !msg->key))
 		return wh_fail(err, WHERRY_INVALID, "message %zu: the %s is NULL", i + 1,
 			       body ? "key" : "body");
 	if (code == WHERRY_OK)
 		code = wh_ext_element_duration(c, 2, i, "the delay", &msg->delay_us, err);
-	return code == WHERRY_OK ? wh_ext_element_time(c, 3, i, "the time", &msg->at_us, err)
-				 : code;
+	return code == WHERRY_OK
+		       ? wh_ext_element_time(c, 3, i, "the time", &msg->at_us, err)
+		       : code;
 }
 
-static wherry_code give_outcomes(const ext_call *call, const wherry_offer_outcome *outcomes,
-				 size_t n, wherry_error *err)
+static wherry_code give_outcomes(const ext_call *call,
+				 const wherry_offer_outcome *outcomes, size_t n,
+				 wherry_error *err)
 {
 	wh_buf json = WH_BUF_INIT(MOST_JSON);
 	wherry_code code;
@@ -200,7 +206,8 @@ static wherry_code give_outcomes(const ext_call *call, const wherry_offer_outcom
 	wh_buf_putc(&json, ']');
 	code = wh_buf_check(&json, err);
 	if (code == WHERRY_OK)
-		sqlite3_result_text(call->context, wh_buf_str(&json), -1, SQLITE_TRANSIENT);
+		sqlite3_result_text(call->context, wh_buf_str(&json), -1,
+				    SQLITE_TRANSIENT);
 	wh_buf_clear(&json);
 	return code;
 }

@@ -76,13 +76,14 @@ static wherry_code borrow(ext_state *ext, wherry_error *err)
 
 	if (ext->db)
 		return WHERRY_OK;
-	(void)sqlite3_prepare_v2(ext->handle, "SELECT 1 FROM wherry_receive('')", -1, &stmt,
-				 NULL);
+	(void)sqlite3_prepare_v2(ext->handle, "SELECT 1 FROM wherry_receive('')", -1,
+				 &stmt, NULL);
 	(void)sqlite3_finalize(stmt);
 	if (!ext->anchored)
-		return wh_fail(err, WHERRY_INVALID,
-			       "the database has a table or view named wherry_receive, which hides "
-			       "the function: rename it");
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the database has a table or view named wherry_receive, which hides "
+			"the function: rename it");
 	return wherry_sqlite_borrow(ext->handle, &ext->db, err);
 }
 
@@ -109,7 +110,8 @@ static wherry_code open_thing(wherry_db *db, ext_kind kind, const char *const na
 		*out = code == WHERRY_OK ? made.outbox : NULL;
 		break;
 	case EXT_SUBSCRIPTION:
-		code = wherry_subscription_open(db, names[0], names[1], &made.outbox, err);
+		code = wherry_subscription_open(db, names[0], names[1], &made.outbox,
+						err);
 		*out = code == WHERRY_OK ? made.outbox : NULL;
 		break;
 	case EXT_QUEUE:
@@ -121,7 +123,8 @@ static wherry_code open_thing(wherry_db *db, ext_kind kind, const char *const na
 		*out = code == WHERRY_OK ? made.topics : NULL;
 		break;
 	case EXT_DELAYED:
-		code = wherry_delayed_open(db, names[0], names[1], names[2], &made.delayed, err);
+		code = wherry_delayed_open(db, names[0], names[1], names[2],
+					   &made.delayed, err);
 		*out = code == WHERRY_OK ? made.delayed : NULL;
 		break;
 	case EXT_INBOX:
@@ -155,8 +158,8 @@ void *wh_ext_open(ext_state *ext, ext_kind kind, const char *first, const char *
 	ext_opened *o;
 
 	for (o = ext->first; o; o = o->next)
-		if (o->kind == kind && same(o->names[0], first) && same(o->names[1], second) &&
-		    same(o->names[2], third))
+		if (o->kind == kind && same(o->names[0], first) &&
+		    same(o->names[1], second) && same(o->names[2], third))
 			return o->thing;
 	if (borrow(ext, err) != WHERRY_OK)
 		return NULL;
@@ -186,15 +189,17 @@ void *wh_ext_open(ext_state *ext, ext_kind kind, const char *first, const char *
 
 /* A statement of the caller's that writes, such as the INSERT that fires a trigger, is a
  * transaction although no BEGIN was. */
-wherry_code wh_ext_check_open(const ext_state *ext, const char *function, wherry_error *err)
+wherry_code wh_ext_check_open(const ext_state *ext, const char *function,
+			      wherry_error *err)
 {
 	if (!sqlite3_get_autocommit(ext->handle) ||
 	    sqlite3_txn_state(ext->handle, "main") == SQLITE_TXN_WRITE)
 		return WHERRY_OK;
-	return wh_fail(err, WHERRY_INVALID,
-		       "no transaction is open, so %s() would commit by itself: run BEGIN "
-		       "IMMEDIATE first, and COMMIT after your own rows",
-		       function);
+	return wh_fail(
+		err, WHERRY_INVALID,
+		"no transaction is open, so %s() would commit by itself: run BEGIN "
+		"IMMEDIATE first, and COMMIT after your own rows",
+		function);
 }
 
 /* ---- what functions open ---- */
@@ -213,7 +218,8 @@ wherry_code wh_ext_open_queue(const ext_call *call, wherry_queue **out, wherry_e
 wherry_code wh_ext_open_delayed(const ext_call *call, int type, wherry_delayed **out,
 				wherry_error *err)
 {
-	const char *queue, *kind = wh_ext_text(call, type), *table = wh_ext_text(call, type + 1);
+	const char *queue, *kind = wh_ext_text(call, type),
+			   *table = wh_ext_text(call, type + 1);
 	wherry_code code = wh_ext_need(call, 0, "the queue", &queue, err);
 
 	if (code != WHERRY_OK)

@@ -86,7 +86,8 @@ static void put_body(rows *r, cell *text, cell *bytes, const void *body, size_t 
 	if (!body && len == 0)
 		body = "";
 	put_bytes(r, bytes, SQLITE_BLOB, body, len);
-	if (bytes->bytes && wh_utf8_valid(bytes->bytes, len) && !memchr(bytes->bytes, 0, len)) {
+	if (bytes->bytes && wh_utf8_valid(bytes->bytes, len) &&
+	    !memchr(bytes->bytes, 0, len)) {
 		*text = *bytes;
 		text->type = SQLITE_TEXT;
 	}
@@ -128,7 +129,8 @@ static wherry_code receive(const ext_call *call, rows *out, wherry_error *err)
 	wherry_code code = wh_ext_need(call, 0, "the queue", &name, err);
 
 	if (code == WHERRY_OK)
-		code = wh_ext_integer(call, 1, "the number of messages", 1, &options.limit, err);
+		code = wh_ext_integer(call, 1, "the number of messages", 1,
+				      &options.limit, err);
 	if (code == WHERRY_OK)
 		code = wh_ext_duration(call, 2, "the lease", 0, &options.lease_us, err);
 	if (code == WHERRY_OK)
@@ -136,7 +138,8 @@ static wherry_code receive(const ext_call *call, rows *out, wherry_error *err)
 	if (code != WHERRY_OK || options.limit == 0)
 		return code;
 	if (most < 0 || most > INT32_MAX)
-		return wh_fail(err, WHERRY_INVALID, "the number of attempts is out of range");
+		return wh_fail(err, WHERRY_INVALID,
+			       "the number of attempts is out of range");
 	options.max_attempts = (int32_t)most;
 	/* An argument that is given as NULL, unlike one that is left out. */
 	if (call->argv[2] && sqlite3_value_type(call->argv[2]) == SQLITE_NULL) {
@@ -146,7 +149,8 @@ static wherry_code receive(const ext_call *call, rows *out, wherry_error *err)
 	queue = code == WHERRY_OK
 			? wh_ext_open(call->ext, EXT_QUEUE, name, NULL, NULL, err)
 			: NULL;
-	return queue ? wherry_queue_receive(queue, &options, visit_received, out, NULL, err)
+	return queue ? wherry_queue_receive(queue, &options, visit_received, out, NULL,
+					    err)
 		     : err->code;
 }
 
@@ -178,7 +182,8 @@ static wherry_code poll(const ext_call *call, rows *out, wherry_error *err)
 	wherry_code code = wh_ext_need(call, 0, "the queue", &name, err);
 
 	if (code == WHERRY_OK)
-		code = wh_ext_integer(call, 1, "the number of messages", 1, &options.limit, err);
+		code = wh_ext_integer(call, 1, "the number of messages", 1,
+				      &options.limit, err);
 	if (code == WHERRY_OK)
 		code = wh_ext_duration(call, 2, "the lease", 0, &options.lease_us, err);
 	if (code == WHERRY_OK)
@@ -186,11 +191,13 @@ static wherry_code poll(const ext_call *call, rows *out, wherry_error *err)
 	if (code != WHERRY_OK || options.limit == 0)
 		return code;
 	if (most < 0 || most > INT32_MAX)
-		return wh_fail(err, WHERRY_INVALID, "the number of attempts is out of range");
+		return wh_fail(err, WHERRY_INVALID,
+			       "the number of attempts is out of range");
 	options.max_attempts = (int32_t)most;
 	delayed = wh_ext_open(call->ext, EXT_DELAYED, table ? table : "delayed", name,
 			      type ? type : "bytes", err);
-	return delayed ? wherry_delayed_poll(delayed, &options, visit_polled, out, NULL, err)
+	return delayed ? wherry_delayed_poll(delayed, &options, visit_polled, out, NULL,
+					     err)
 		       : err->code;
 }
 
@@ -230,9 +237,10 @@ static wherry_code consume(const ext_call *call, rows *out, wherry_error *err)
 		code = wh_ext_integer(call, 1, "the number of messages", 100, &n, err);
 	if (code != WHERRY_OK)
 		return code;
-	outbox = wh_ext_open(call->ext, EXT_SUBSCRIPTION, table ? table : "outbox", name, NULL,
-			     err);
-	return outbox ? wherry_subscription_consume(outbox, n, visit_consumed, out, NULL, err)
+	outbox = wh_ext_open(call->ext, EXT_SUBSCRIPTION, table ? table : "outbox", name,
+			     NULL, err);
+	return outbox ? wherry_subscription_consume(outbox, n, visit_consumed, out, NULL,
+						    err)
 		      : err->code;
 }
 
@@ -334,8 +342,9 @@ static int vtab_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 	}
 	for (int i = 0; i < table->least; i++)
 		if (at[i] < 0) {
-			base->zErrMsg = sqlite3_mprintf("%s() needs %d argument%s", table->name,
-							table->least, table->least > 1 ? "s" : "");
+			base->zErrMsg = sqlite3_mprintf("%s() needs %d argument%s",
+							table->name, table->least,
+							table->least > 1 ? "s" : "");
 			return SQLITE_ERROR;
 		}
 	info->idxNum = 0;
@@ -422,7 +431,8 @@ static int vtab_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int 
 	if (c->type == SQLITE_INTEGER)
 		sqlite3_result_int64(context, c->number);
 	else if (c->type == SQLITE_TEXT)
-		sqlite3_result_text64(context, c->bytes, c->len, SQLITE_TRANSIENT, SQLITE_UTF8);
+		sqlite3_result_text64(context, c->bytes, c->len, SQLITE_TRANSIENT,
+				      SQLITE_UTF8);
 	else if (c->type == SQLITE_BLOB)
 		sqlite3_result_blob64(context, c->bytes, c->len, SQLITE_TRANSIENT);
 	return SQLITE_OK;
@@ -466,7 +476,8 @@ int wh_ext_add_tables(ext_state *ext)
 			return SQLITE_NOMEM;
 		*r = (registered){ext, &tables[i]};
 		ext->n_users++;
-		rc = sqlite3_create_module_v2(ext->handle, tables[i].name, &module, r, unregister);
+		rc = sqlite3_create_module_v2(ext->handle, tables[i].name, &module, r,
+					      unregister);
 	}
 	return rc;
 }

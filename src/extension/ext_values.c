@@ -55,8 +55,8 @@ wherry_code wh_ext_integer(const ext_call *call, int i, const char *what, int64_
 	if (!value)
 		return WHERRY_OK;
 	if (sqlite3_value_numeric_type(value) != SQLITE_INTEGER)
-		return wh_fail(err, WHERRY_INVALID, "%s is not a whole number: '%s'", what,
-			       sqlite3_value_text(value));
+		return wh_fail(err, WHERRY_INVALID, "%s is not a whole number: '%s'",
+			       what, sqlite3_value_text(value));
 	*out = sqlite3_value_int64(value);
 	return WHERRY_OK;
 }
@@ -74,18 +74,22 @@ static const char *unit_of(const char *word, size_t len)
 	static const struct {
 		const char *word, *unit;
 	} units[] = {
-		{"us", "us"},	       {"microsecond", "us"}, {"ms", "ms"},
-		{"millisecond", "ms"}, {"msec", "ms"},	      {"s", "s"},
-		{"sec", "s"},	       {"second", "s"},	      {"m", "m"},
-		{"min", "m"},	       {"minute", "m"},	      {"h", "h"},
-		{"hour", "h"},	       {"d", "d"},	      {"day", "d"},
-		{"w", "w"},	       {"week", "w"},
+		{"us", "us"},    {"microsecond", "us"},
+		{"ms", "ms"},    {"millisecond", "ms"},
+		{"msec", "ms"},  {"s", "s"},
+		{"sec", "s"},    {"second", "s"},
+		{"m", "m"},      {"min", "m"},
+		{"minute", "m"}, {"h", "h"},
+		{"hour", "h"},   {"d", "d"},
+		{"day", "d"},    {"w", "w"},
+		{"week", "w"},
 	};
 
 	if (len > 2 && word[len - 1] == 's') /* The plural. */
 		len--;
 	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
-		if (strlen(units[i].word) == len && strncmp(units[i].word, word, len) == 0)
+		if (strlen(units[i].word) == len &&
+		    strncmp(units[i].word, word, len) == 0)
 			return units[i].unit;
 	return NULL;
 }
@@ -124,7 +128,8 @@ static wherry_code of_seconds(double seconds, const char *what, int64_t *out_us,
 {
 	if (!(seconds >= 0 && seconds <= MOST_DAYS * 86400.0))
 		return wh_fail(err, WHERRY_INVALID,
-			       "%s of %g seconds is not between 0 and 36500 days", what, seconds);
+			       "%s of %g seconds is not between 0 and 36500 days", what,
+			       seconds);
 	*out_us = (int64_t)llround(seconds * 1e6);
 	return WHERRY_OK;
 }
@@ -136,10 +141,11 @@ static wherry_code of_words(const char *text, const char *what, int64_t *out_us,
 
 	if (!text || !shorten(text, brief, sizeof(brief)) ||
 	    wh_duration_parse(brief, out_us, NULL) != WHERRY_OK)
-		return wh_fail(err, WHERRY_INVALID,
-			       "%s '%s' is not a duration: write '30 s', '5 minutes', '1h30m' or "
-			       "a number of seconds",
-			       what, text ? text : "");
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"%s '%s' is not a duration: write '30 s', '5 minutes', '1h30m' or "
+			"a number of seconds",
+			what, text ? text : "");
 	return WHERRY_OK;
 }
 
@@ -161,8 +167,9 @@ static wherry_code of_unix(double seconds, const char *what, int64_t *out_us,
 			   wherry_error *err)
 {
 	if (!(seconds > 0 && seconds <= (double)WH_TIME_LAST))
-		return wh_fail(err, WHERRY_INVALID, "%s is not a number of seconds since 1970: %g",
-			       what, seconds);
+		return wh_fail(err, WHERRY_INVALID,
+			       "%s is not a number of seconds since 1970: %g", what,
+			       seconds);
 	*out_us = (int64_t)llround(seconds * 1e6);
 	return WHERRY_OK;
 }
@@ -246,11 +253,14 @@ static wherry_code read_list(const ext_call *call, int i, const char *what, bool
 	*out = (ext_list){.arena = WH_ARENA_INIT};
 	if (!json_is_array(array)) {
 		json_decref(array);
-		return wh_fail(err, WHERRY_INVALID, "%s: '%.40s' is not a JSON array such as %s",
-			       what, text ? text : "NULL", numbers ? "[1, 2]" : "[\"a\", \"b\"]");
+		return wh_fail(err, WHERRY_INVALID,
+			       "%s: '%.40s' is not a JSON array such as %s", what,
+			       text ? text : "NULL",
+			       numbers ? "[1, 2]" : "[\"a\", \"b\"]");
 	}
 	if (numbers)
-		out->numbers = wh_arena_alloc(&out->arena, (n + 1) * sizeof(*out->numbers));
+		out->numbers =
+			wh_arena_alloc(&out->arena, (n + 1) * sizeof(*out->numbers));
 	else
 		out->texts = wh_arena_alloc(&out->arena, (n + 1) * sizeof(*out->texts));
 	if (!out->numbers && !out->texts)
@@ -288,14 +298,16 @@ wherry_code wh_ext_columns(const ext_call *call, int first, int n, ext_columns *
 		out->arrays[i] = array;
 		if (text && !json_is_array(array))
 			return wh_fail(err, WHERRY_INVALID,
-				       "argument %d is not a JSON array: '%.40s'", first + i + 1,
-				       text);
+				       "argument %d is not a JSON array: '%.40s'",
+				       first + i + 1, text);
 		if (i > 0 && array && json_array_size(array) != out->n)
-			return wh_fail(err, WHERRY_INVALID,
-				       "argument %d has %zu elements, and argument %d has %zu",
-				       first + i + 1, json_array_size(array), first + 1, out->n);
+			return wh_fail(
+				err, WHERRY_INVALID,
+				"argument %d has %zu elements, and argument %d has %zu",
+				first + i + 1, json_array_size(array), first + 1, out->n);
 		if (i == 0 && !array)
-			return wh_fail(err, WHERRY_INVALID, "argument %d is NULL", first + 1);
+			return wh_fail(err, WHERRY_INVALID, "argument %d is NULL",
+				       first + 1);
 		if (i == 0)
 			out->n = json_array_size(array);
 	}
@@ -316,8 +328,9 @@ static const json_t *element(const ext_columns *c, int column, size_t i)
 	return json_is_null(item) ? NULL : item;
 }
 
-wherry_code wh_ext_element_text(const ext_columns *c, int column, size_t i, const char *what,
-				const char **out, size_t *out_len, wherry_error *err)
+wherry_code wh_ext_element_text(const ext_columns *c, int column, size_t i,
+				const char *what, const char **out, size_t *out_len,
+				wherry_error *err)
 {
 	const json_t *item = element(c, column, i);
 
@@ -327,13 +340,14 @@ wherry_code wh_ext_element_text(const ext_columns *c, int column, size_t i, cons
 	if (!item)
 		return WHERRY_OK;
 	if (!json_is_string(item))
-		return wh_fail(err, WHERRY_INVALID, "message %zu: %s is not a text", i + 1, what);
+		return wh_fail(err, WHERRY_INVALID, "message %zu: %s is not a text",
+			       i + 1, what);
 	*out = json_string_value(item);
 	if (out_len)
 		*out_len = json_string_length(item);
 	else if (strlen(*out) != json_string_length(item))
-		return wh_fail(err, WHERRY_INVALID, "message %zu: %s contains a NUL character",
-			       i + 1, what);
+		return wh_fail(err, WHERRY_INVALID,
+			       "message %zu: %s contains a NUL character", i + 1, what);
 	return WHERRY_OK;
 }
 
@@ -345,12 +359,13 @@ wherry_code wh_ext_element_duration(const ext_columns *c, int column, size_t i,
 	*out_us = 0;
 	if (!item)
 		return WHERRY_OK;
-	return json_is_number(item) ? of_seconds(json_number_value(item), what, out_us, err)
-				    : of_words(json_string_value(item), what, out_us, err);
+	return json_is_number(item)
+		       ? of_seconds(json_number_value(item), what, out_us, err)
+		       : of_words(json_string_value(item), what, out_us, err);
 }
 
-wherry_code wh_ext_element_time(const ext_columns *c, int column, size_t i, const char *what,
-				int64_t *out_us, wherry_error *err)
+wherry_code wh_ext_element_time(const ext_columns *c, int column, size_t i,
+				const char *what, int64_t *out_us, wherry_error *err)
 {
 	const json_t *item = element(c, column, i);
 

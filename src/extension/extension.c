@@ -8,18 +8,20 @@
 const sqlite3_api_routines *sqlite3_api;
 
 /* SQLite finds this function by the name of the file, wherry.so. */
-__attribute__((visibility("default"))) int
-sqlite3_wherry_init(sqlite3 *handle, char **out_error, const sqlite3_api_routines *api);
+__attribute__((visibility("default"))) int sqlite3_wherry_init(
+	sqlite3 *handle, char **out_error, const sqlite3_api_routines *api);
 
-int sqlite3_wherry_init(sqlite3 *handle, char **out_error, const sqlite3_api_routines *api)
+int sqlite3_wherry_init(sqlite3 *handle, char **out_error,
+			const sqlite3_api_routines *api)
 {
 	ext_state *ext;
 	int rc;
 
 	sqlite3_api = api;
 	if (sqlite3_libversion_number() < 3037000) {
-		*out_error = sqlite3_mprintf("this is SQLite %s, and Wherry needs 3.37 or newer",
-					     sqlite3_libversion());
+		*out_error = sqlite3_mprintf(
+			"this is SQLite %s, and Wherry needs 3.37 or newer",
+			sqlite3_libversion());
 		return SQLITE_ERROR;
 	}
 	ext = calloc(1, sizeof(*ext));

@@ -70,7 +70,8 @@ int wh_ext_add_tables(ext_state *ext);
 void wh_ext_unuse(void *state); /* For SQLite: one function or module fewer. */
 
 /* Return INVALID if no transaction is open that the caller's rows are part of. */
-wherry_code wh_ext_check_open(const ext_state *ext, const char *function, wherry_error *err);
+wherry_code wh_ext_check_open(const ext_state *ext, const char *function,
+			      wherry_error *err);
 
 /* ---- arguments (ext_values.c) ---- */
 
@@ -125,12 +126,13 @@ void wh_ext_columns_clear(ext_columns *columns);
 
 /* An element of a column; text is borrowed until the columns are cleared.  With out_len the text
  * may contain NUL. */
-wherry_code wh_ext_element_text(const ext_columns *c, int column, size_t i, const char *what,
-				const char **out, size_t *out_len, wherry_error *err);
+wherry_code wh_ext_element_text(const ext_columns *c, int column, size_t i,
+				const char *what, const char **out, size_t *out_len,
+				wherry_error *err);
 wherry_code wh_ext_element_duration(const ext_columns *c, int column, size_t i,
 				    const char *what, int64_t *out_us, wherry_error *err);
-wherry_code wh_ext_element_time(const ext_columns *c, int column, size_t i, const char *what,
-				int64_t *out_us, wherry_error *err);
+wherry_code wh_ext_element_time(const ext_columns *c, int column, size_t i,
+				const char *what, int64_t *out_us, wherry_error *err);
 
 /* Functions of many messages (ext_many.c). */
 wherry_code wh_ext_enqueue_many(const ext_call *call, wherry_error *err);
@@ -140,7 +142,8 @@ wherry_code wh_ext_offer_many(const ext_call *call, wherry_error *err);
 /* Open the delayed queue that argument 0 names; its type is argument `type`, its table the next. */
 wherry_code wh_ext_open_delayed(const ext_call *call, int type, wherry_delayed **out,
 				wherry_error *err);
-wherry_code wh_ext_open_queue(const ext_call *call, wherry_queue **out, wherry_error *err);
+wherry_code wh_ext_open_queue(const ext_call *call, wherry_queue **out,
+			      wherry_error *err);
 /* The name of an outcome of an offer. */
 const char *wh_ext_offer_outcome(wherry_offer_outcome outcome);
 

@@ -389,8 +389,7 @@ static bool sqlite_in_transaction(wherry_db *db)
 	sqlite_db *s = (sqlite_db *)db;
 
 	return settle_old(s, NULL) != WHERRY_OK || !sqlite3_get_autocommit(s->handle) ||
-	       (s->borrowed &&
-		sqlite3_txn_state(s->handle, "main") == SQLITE_TXN_WRITE);
+	       (s->borrowed && sqlite3_txn_state(s->handle, "main") == SQLITE_TXN_WRITE);
 }
 
 /* ---- statements ---- */
