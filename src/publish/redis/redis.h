@@ -142,17 +142,19 @@ wherry_code wh_redis_link_reply(wh_redis_link *link, redisReply **out, wherry_er
 
 typedef struct wh_redis_job wh_redis_job;
 
+typedef enum wh_redis_kind {
+	WH_REDIS_ADD,
+	WH_REDIS_HELLO,
+	WH_REDIS_SELECT,
+	WH_REDIS_WAIT,
+	WH_REDIS_ASK
+} wh_redis_kind;
+
 /* A unit is sent and answered as a whole: messages of one stream and key, which Redis takes
  * together or not at all; or a command of the node. */
 typedef struct wh_redis_unit {
 	struct wh_redis_unit *next;
-	enum {
-		WH_REDIS_ADD,
-		WH_REDIS_HELLO,
-		WH_REDIS_SELECT,
-		WH_REDIS_WAIT,
-		WH_REDIS_ASK
-	} kind;
+	wh_redis_kind kind;
 	wh_redis_job *first, *last; /* Of ADD. */
 	unsigned n;                 /* Messages. */
 	unsigned left;              /* Replies that are to come. */

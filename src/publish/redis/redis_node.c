@@ -17,8 +17,8 @@ enum { CONNECT_US = 5000000 };
 
 /* ---- its own commands ---- */
 
-static wherry_code send_words(wh_redis_node *node, int kind, const char *const *words,
-			      wherry_error *err)
+static wherry_code send_words(wh_redis_node *node, wh_redis_kind kind,
+			      const char *const *words, wherry_error *err)
 {
 	wh_redis_unit *unit = calloc(1, sizeof(*unit));
 
@@ -305,7 +305,7 @@ static wherry_code handle(wh_redis_node *node, const wh_redis_settings *set,
 {
 	wh_redis_unit *unit = node->sent.head;
 	wherry_code code = WHERRY_OK;
-	int kind;
+	wh_redis_kind kind;
 
 	if (!unit)
 		return wh_fail(err, WHERRY_CLOSED, "it ended the connection: %.120s",

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <openssl/err.h>
@@ -87,11 +88,13 @@ static wherry_code read_files(wh_redis_tls *tls, const wh_redis_settings *set,
 static bool expect_host(SSL *ssl, const char *host)
 {
 	unsigned char address[sizeof(struct in6_addr)];
+	char name[256]; /* OpenSSL's macro takes no const. */
 
 	if (inet_pton(AF_INET, host, address) == 1 ||
 	    inet_pton(AF_INET6, host, address) == 1)
 		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
-	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
+	(void)snprintf(name, sizeof(name), "%s", host);
+	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
 wherry_code wh_redis_tls_new(const wh_redis_settings *set, const char *host,
