@@ -30,7 +30,9 @@ unset PGOPTIONS
 sql "SET allow_system_table_mods = on; CREATE TABLE pg_catalog.pg_dist_schema(schemaid oid);
 	CREATE SCHEMA \"tenant.a\"; CREATE SCHEMA plain;
 	INSERT INTO pg_catalog.pg_dist_schema VALUES ('\"tenant.a\"'::regnamespace)"
-for kind in outbox queue delayed inbox; do
+for kind in outbox queue delayed inbox "outbox --layout eventferry" "queue --layout nservicebus" \
+	"delayed --layout funfix"; do
+	# shellcheck disable=SC2086
 	w create "$url#\"tenant.a\".t" --kind $kind
 	expect "$kind: a distributed schema is refused by its name" 1 'err:Citus distributes the schema "tenant.a"'
 	check "$kind: nothing is made in it" answers \
@@ -50,6 +52,16 @@ expect "doctor names a table that Citus has made its own" 1 "out:bad   citus    
 w status "$url"
 expect "status, too" 0 "out:belongs to Citus"
 check "and does not advise to lift its sequence" test -z "$(grep setval <<<"$out")"
+
+# What the planner of Citus says of a statement with numbers of transactions on such a table.
+sql "CREATE FUNCTION no_plan() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN
+		RAISE 'could not create distributed plan' USING ERRCODE = 'XX000';
+	END \$\$;
+	CREATE TRIGGER no_plan BEFORE INSERT OR UPDATE ON wherry_lease FOR EACH STATEMENT EXECUTE FUNCTION no_plan()"
+w relay "$url" null: --until-empty
+expect "a relay that ends there says whom to ask" 1 'err:distributed plan: a table belongs to Citus' \
+	'err:(docs/guide/citus.md): run `wherry doctor'
+sql "DROP TRIGGER no_plan ON wherry_lease"
 
 sql "CREATE TABLE events(id bigserial PRIMARY KEY, type text, body jsonb);
 	CREATE TRIGGER truncate_trigger_2 AFTER TRUNCATE ON events FOR EACH STATEMENT

@@ -267,6 +267,13 @@ static const char *lack(const char *state, const char *text)
 	return NULL;
 }
 
+/* Citus says that of a table that it manages and a statement that it cannot plan for other nodes.  The message is never
+ * translated. */
+static bool is_of_citus(const char *text)
+{
+	return strcmp(text, "could not create distributed plan") == 0;
+}
+
 wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *err)
 {
 	const char *state = res ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
@@ -300,6 +307,13 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 		return denied(s, res, state, text, err);
 	if (lack(state, text))
 		return tell(s, WHERRY_UNSUPPORTED, state, text, lack(state, text), err);
+	if (is_of_citus(text))
+		return wh_repair(err,
+				 tell(s, WHERRY_UNSUPPORTED, state, text,
+				      ": a table belongs to Citus, and Wherry's have to be "
+				      "local to a node (docs/guide/citus.md)",
+				      err),
+				 WHERRY_REPAIR_DOCTOR, 0, NULL);
 	/* Not NOTFOUND: a model would take that for a missing table of Wherry's. */
 	if (res && missing_in_function(s, res, state, hint, sizeof(hint)))
 		code = WHERRY_INVALID;

@@ -47,7 +47,10 @@ LIMIT 1;
 -- Condition: the table can store the dead message d again.
 d.id < 4611686018427387904 AND char_length(d."pKey") <= 200
 
+-- include: postgres.citus.sql
+
 -- name: migrate-1
+{undistributed}
 CREATE TABLE IF NOT EXISTS {table}(
   id          BIGSERIAL PRIMARY KEY,
   "pKey"      VARCHAR(200) NOT NULL,

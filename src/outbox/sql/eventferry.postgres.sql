@@ -29,6 +29,7 @@ statement_timestamp()
 
 -- name: migrate-1
 -- The table as the library makes it.
+{undistributed}
 CREATE TABLE IF NOT EXISTS {table}(
   id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   message_id     uuid NOT NULL DEFAULT gen_random_uuid(),

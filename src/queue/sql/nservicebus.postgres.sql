@@ -132,8 +132,11 @@ CREATE INDEX IF NOT EXISTS {bare_received_timed} ON {table_received}(available_a
 -- part: make_dead
 CREATE INDEX IF NOT EXISTS {bare_received_dead} ON {table_received}(id) WHERE state = 4;
 
+-- include: postgres.citus.sql
+
 -- name: migrate-1
 -- The column seq is a bigint: an int4 would end the queue at its 2,147,483,647th message.
+{undistributed}
 CREATE TABLE IF NOT EXISTS {table}(
   Id uuid NOT NULL PRIMARY KEY,
   Expires timestamp,

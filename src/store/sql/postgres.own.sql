@@ -66,23 +66,11 @@ DO $$ BEGIN
     CASE (SELECT relkind FROM pg_class WHERE oid = {'table}::regclass::oid) WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, {'table});
 END $$;
 
+-- include: postgres.citus.sql
+
 -- part: own_tables
 -- Wherry's own tables: tables and their versions, the clock, requests of operators, and leases.
--- In a distributed schema Citus would make each of them its own, and transaction numbers of one node would be read on another.
-DO $$
-DECLARE
-  place text := coalesce(nullif(rtrim({'schema.}, '.'), ''), quote_ident(current_schema()));
-  is_distributed boolean := false;
-BEGIN
-  IF to_regclass('pg_catalog.pg_dist_schema') IS NOT NULL THEN
-    EXECUTE 'SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_dist_schema WHERE schemaid = $1)' INTO is_distributed
-      USING to_regnamespace(place)::oid;
-  END IF;
-  IF is_distributed THEN
-    RAISE 'Citus distributes the schema %, and Wherry''s tables cannot be: name a schema that was made with SET citus.enable_schema_based_sharding = off', place
-      USING ERRCODE = 'feature_not_supported';
-  END IF;
-END $$;
+{undistributed}
 CREATE TABLE IF NOT EXISTS {wherry_schema}(
   model       text NOT NULL,
   name        text NOT NULL,
