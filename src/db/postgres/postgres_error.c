@@ -308,12 +308,13 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 	if (lack(state, text))
 		return tell(s, WHERRY_UNSUPPORTED, state, text, lack(state, text), err);
 	if (is_of_citus(text))
-		return wh_repair(err,
-				 tell(s, WHERRY_UNSUPPORTED, state, text,
-				      ": a table belongs to Citus, and Wherry's have to be "
-				      "local to a node (docs/guide/citus.md)",
-				      err),
-				 WHERRY_REPAIR_DOCTOR, 0, NULL);
+		return wh_repair(
+			err,
+			tell(s, WHERRY_UNSUPPORTED, state, text,
+			     ": a table belongs to Citus, and Wherry's have to be "
+			     "local to a node (docs/guide/citus.md)",
+			     err),
+			WHERRY_REPAIR_DOCTOR, 0, NULL);
 	/* Not NOTFOUND: a model would take that for a missing table of Wherry's. */
 	if (res && missing_in_function(s, res, state, hint, sizeof(hint)))
 		code = WHERRY_INVALID;
