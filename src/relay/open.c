@@ -492,12 +492,14 @@ void wherry_relay_close(wherry_relay *r)
 	delivers_on =
 		r->stop_timed_out || ((r->window.in_flight.n || r->window.settled.n) &&
 				      (!r->to || r->caps & WH_PUB_ACKS));
-	if (wh_brief_leaves_pub(r))
+	if (wh_brief_leaves_pub(r)) {
 		r->brief->pub = r->pub;
-	else if (r->to)
+	} else if (r->to) {
 		wherry_publisher_close(r->pub);
+		r->pub = NULL;
+	}
 	/* The messages in flight are freed with the window. */
-	else if (r->window.in_flight.n)
+	if (!r->to && r->pub && r->window.in_flight.n)
 		wh_publisher_drop(r->pub);
 	wh_dead_letters_close(r);
 	release(r, delivers_on);

@@ -314,6 +314,12 @@ wherry_code __real_wh_publisher_open(const char *url, const wherry_config *confi
 wherry_code __wrap_wh_publisher_open(const char *url, const wherry_config *config,
 				     const wh_env *env, wherry_publisher **out,
 				     wherry_error *err);
+wherry_code __real_wh_publisher_open_raw(const char *url, const wherry_config *config,
+					 const wh_env *env, wherry_publisher **out,
+					 wherry_error *err);
+wherry_code __wrap_wh_publisher_open_raw(const char *url, const wherry_config *config,
+					 const wh_env *env, wherry_publisher **out,
+					 wherry_error *err);
 wherry_code __real_wh_publisher_submit(wherry_publisher *pub,
 				       const wherry_message *const *msgs, size_t n,
 				       size_t *out_taken, wherry_error *err);
@@ -338,16 +344,17 @@ static void note_letter(void *ctx, const wherry_message *msg, wherry_verdict ver
 	fault_letters += verdict == WHERRY_DELIVERED;
 }
 
-wherry_code __wrap_wh_publisher_open(const char *url, const wherry_config *config,
-				     const wh_env *env, wherry_publisher **out,
-				     wherry_error *err)
+/* Linked in place of both functions that open a destination: `real` is the one that it was. */
+static wherry_code open_publisher(__typeof__(wh_publisher_open) *real, const char *url,
+				  const wherry_config *config, const wh_env *env,
+				  wherry_publisher **out, wherry_error *err)
 {
 	relay_fake *fake;
 
 	if (due(FAULT_PUBLISHER, "open", url))
 		return fail_with(err);
 	if (strcmp(url, "fake:") != 0 && strcmp(url, "letters:") != 0)
-		return __real_wh_publisher_open(url, config, env, out, err);
+		return real(url, config, env, out, err);
 	fake = relay_fake_open(fault_fake.caps);
 	if (!fake)
 		return wh_oom(err);
@@ -356,6 +363,20 @@ wherry_code __wrap_wh_publisher_open(const char *url, const wherry_config *confi
 	fake->ctx = fault_fake.ctx;
 	*out = &fake->base;
 	return WHERRY_OK;
+}
+
+wherry_code __wrap_wh_publisher_open(const char *url, const wherry_config *config,
+				     const wh_env *env, wherry_publisher **out,
+				     wherry_error *err)
+{
+	return open_publisher(__real_wh_publisher_open, url, config, env, out, err);
+}
+
+wherry_code __wrap_wh_publisher_open_raw(const char *url, const wherry_config *config,
+					 const wh_env *env, wherry_publisher **out,
+					 wherry_error *err)
+{
+	return open_publisher(__real_wh_publisher_open_raw, url, config, env, out, err);
 }
 
 wherry_code __wrap_wh_publisher_submit(wherry_publisher *pub,

@@ -291,7 +291,13 @@ wherry_code __wrap_wh_db_open(const char *url, const wh_db_options *options,
 	return code;
 }
 
-/* Linked in place of wh_publisher_open(). */
+/* The process whose number stands behind the scheme. */
+static sim_process *process_of(const char *url)
+{
+	return &starting->world->processes[atoi(url + strcspn(url, ":") + 1)];
+}
+
+/* Linked in place of wh_publisher_open(): of the destination. */
 wherry_code __wrap_wh_publisher_open(const char *url, const wherry_config *config,
 				     const wh_env *env, wherry_publisher **out,
 				     wherry_error *err);
@@ -299,12 +305,22 @@ wherry_code __wrap_wh_publisher_open(const char *url, const wherry_config *confi
 				     const wh_env *env, wherry_publisher **out,
 				     wherry_error *err)
 {
-	bool letters = strncmp(url, "post:", 5) == 0;
-	sim_process *p = &starting->world->processes[atoi(url + strcspn(url, ":") + 1)];
-
 	(void)config;
 	(void)env;
-	return letters ? sim_post_open(p, out, err) : sim_broker_open(p, out, err);
+	return sim_broker_open(process_of(url), out, err);
+}
+
+/* Linked in place of wh_publisher_open_raw(): of dead letters. */
+wherry_code __wrap_wh_publisher_open_raw(const char *url, const wherry_config *config,
+					 const wh_env *env, wherry_publisher **out,
+					 wherry_error *err);
+wherry_code __wrap_wh_publisher_open_raw(const char *url, const wherry_config *config,
+					 const wh_env *env, wherry_publisher **out,
+					 wherry_error *err)
+{
+	(void)config;
+	(void)env;
+	return sim_post_open(process_of(url), out, err);
 }
 
 /* ---- starting, stepping, ending ---- */
