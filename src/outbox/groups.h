@@ -87,7 +87,7 @@
 
 /* Delivered messages can be compared with what the destination holds, and be delivered again. */
 #define WH_OUTBOX_RECONCILE(X) \
-	X(period, "period", "after limit since until") \
+	X(period, "period", "after limit since end") \
 	X(period_rows, "period-rows", "ids") \
 	X(deliver_again, "deliver-again", "ids")
 

@@ -56,7 +56,7 @@ static wherry_code read_page(wherry_outbox *outbox, reading *r, wherry_error *er
 	const wh_param params[] = {WH_INT_PARAM("after", r->after),
 				   WH_INT_PARAM("limit", r->limit),
 				   WH_INT_PARAM("since", wh_ms(r->period.since_us)),
-				   WH_INT_PARAM("until", wh_ms(r->period.until_us))};
+				   WH_INT_PARAM("end", wh_ms(r->period.until_us))};
 
 	r->n = 0;
 	return wh_db_run(outbox->store.db, outbox->own.period, params, 4, take_row, r,

@@ -84,6 +84,7 @@ static const struct {
 	{"done", {"100"}},
 	{"engine", {"'log'"}},
 	{"ends", {"0"}},
+	{"end", {"9000000000000"}},
 	{"epoch", {"1"}},
 	{"error", {"'why'"}},
 	{"headers", {"'{}'"}},

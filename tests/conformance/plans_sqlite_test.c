@@ -63,6 +63,7 @@ static const struct {
 	{":delay", {"1000"}},
 	{":done", {"100"}},
 	{":engine", {"log"}},
+	{":end", {"9000000000000"}},
 	{":epoch", {"1"}},
 	{":error", {"why"}},
 	{":headers", {"{}"}},

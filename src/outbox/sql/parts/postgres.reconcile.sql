@@ -13,7 +13,7 @@ LEFT JOIN LATERAL (SELECT e.state FROM {table_exception} AS e
 
 -- part: in_period
 t.created_at >= '1970-01-01 00:00:00+00'::timestamptz + :since::bigint::float8 * interval '1 millisecond'
-  AND t.created_at < '1970-01-01 00:00:00+00'::timestamptz + :until::bigint::float8 * interval '1 millisecond'
+  AND t.created_at < '1970-01-01 00:00:00+00'::timestamptz + :end::bigint::float8 * interval '1 millisecond'
 
 -- name: period
 -- A page of all rows with their states.  Only those that were made in the period have a message id and a topic.

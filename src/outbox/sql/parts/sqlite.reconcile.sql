@@ -9,8 +9,8 @@ CASE WHEN {its_topic:t} THEN coalesce(x.state, CASE WHEN t.id > {high} THEN 0 EL
 -- name: period
 -- A page of all rows with their states.  Only those that were made in the period have a message id and a topic.
 SELECT t.id, {state_of}, t.created_at,
-  CASE WHEN t.created_at >= :since AND t.created_at < :until THEN t.message_id END,
-  CASE WHEN t.created_at >= :since AND t.created_at < :until THEN t.topic END
+  CASE WHEN t.created_at >= :since AND t.created_at < :end THEN t.message_id END,
+  CASE WHEN t.created_at >= :since AND t.created_at < :end THEN t.topic END
 FROM (SELECT * FROM {table} AS e WHERE e.id > :after ORDER BY e.id LIMIT :limit) AS t
 LEFT JOIN {table_exception} AS x ON x.subscription = {subscription} AND x.id = t.id
 ORDER BY t.id;
