@@ -78,7 +78,9 @@ w create sqlite:unsafe.db
 for topic in safe both safe both; do
 	w enqueue sqlite:unsafe.db --topic $topic '{}'
 done
-"$wherry" relay sqlite:unsafe.db "kafka://$broker" --lease 1s 2>unsafe.err &
+# With OpenTelemetry, which stands before the destination and must pass on its notices.
+OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:9 "$wherry" relay sqlite:unsafe.db "kafka://$broker" --lease 1s \
+	2>unsafe.err &
 pid=$!
 pids+=("$pid")
 check "a topic that can lose messages is named when it is first met" until_true 20 grep -q \

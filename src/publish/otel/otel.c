@@ -269,6 +269,11 @@ static const char *otel_trouble(wherry_publisher *pub)
 	return wh_publisher_trouble(of(pub)->inner);
 }
 
+static const char *otel_notice(wherry_publisher *pub)
+{
+	return wh_publisher_notice(of(pub)->inner);
+}
+
 static void otel_watch(wherry_publisher *pub)
 {
 	wh_publisher_watch(of(pub)->inner);
@@ -295,6 +300,7 @@ static void make_table(otel *o)
 	o->table.fd = inner->fd ? otel_fd : NULL;
 	o->table.deadline = inner->deadline ? otel_deadline : NULL;
 	o->table.trouble = inner->trouble ? otel_trouble : NULL;
+	o->table.notice = inner->notice ? otel_notice : NULL;
 	o->table.numbers = inner->numbers ? otel_numbers : NULL;
 }
 
