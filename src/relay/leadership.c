@@ -181,6 +181,20 @@ static wherry_code take_and_meet(wherry_relay *r, wherry_error *err)
 	return code;
 }
 
+/* Does the holder's engine keep this relay from working at all? */
+static bool is_refused(const wherry_relay *r, const wh_holder *holder)
+{
+	return holder->left_us > 0 &&
+	       wh_meet_now(r->engine->id, wh_engine_of(holder->engine)) == WH_REFUSED;
+}
+
+/* Relays that join others look after their leases while they lead themselves. */
+static bool needs_its_end(const wherry_relay *r, const wh_holder *holder)
+{
+	return holder->left_us > 0 &&
+	       (!r->engine->joins_leader || is_refused(r, holder));
+}
+
 /* If the leader's process ran on this machine and has ended, let its lease
  * expire at once. */
 static wherry_code expire_orphan(wherry_relay *r, wh_holder *holder, wherry_error *err)
@@ -188,7 +202,7 @@ static wherry_code expire_orphan(wherry_relay *r, wh_holder *holder, wherry_erro
 	wherry_code code;
 
 	/* The claims of a relay that competed outlast it: its lease ends by itself. */
-	if (holder->left_us <= 0 || r->engine->joins_leader ||
+	if (!needs_its_end(r, holder) ||
 	    wh_engine_claims(wh_engine_of(holder->engine)) ||
 	    !wh_store_orphaned(r->store, holder->process))
 		return WHERRY_OK;
@@ -235,7 +249,7 @@ static wherry_code expire_silent(wherry_relay *r, wh_holder *holder, int64_t now
 	bool expired = false;
 	wherry_code code;
 
-	if (holder->left_us <= 0 || r->engine->joins_leader)
+	if (!needs_its_end(r, holder))
 		return WHERRY_OK;
 	code = watch_sessions(r, now, &expired, err);
 	return code == WHERRY_OK && expired ? wh_store_holder(r->store, holder, err)
@@ -278,6 +292,16 @@ static void watch_leader(wherry_relay *r, int64_t now)
 		state == WH_PROCESS_UNKNOWN ? WH_NEVER : wh_later(now, LOOK_US);
 }
 
+/* STANDBY: does the relay have to wait for the end of the leader's lease?  If the session of a leader with another engine
+ * has ended, that is in seconds, unless the leader connects again. */
+static bool waits(const wherry_relay *r, const wh_holder *leader)
+{
+	if (is_refused(r, leader))
+		return wh_sessions_lack(&r->sessions, leader->owner, leader->epoch);
+	return leader->left_us > 0 && !r->engine->joins_leader &&
+	       wh_meet_now(r->engine->id, wh_engine_of(leader->engine)) == WH_STANDS_BY;
+}
+
 /* STANDBY: take the lease if it is free.  The relay reads it first, because that takes no
  * write lock, which the leader may need. */
 static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
@@ -285,7 +309,6 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	wherry_error why = WHERRY_ERROR_INIT;
 	wh_holder holder = {.epoch = 0};
 	int64_t left_us;
-	wh_meeting how = WH_STANDS_BY;
 	wherry_code code;
 
 	if (now >= r->leader_look_us)
@@ -300,12 +323,7 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 		code = expire_silent(r, &holder, now, &why);
 	if (code == WHERRY_OK)
 		cut_lease(r, &holder);
-	if (code == WHERRY_OK && holder.left_us > 0)
-		how = wh_meet_now(r->engine->id, wh_engine_of(holder.engine));
-	if (how == WH_REFUSED)
-		return other_engine(&holder, err);
-	if (code == WHERRY_OK && holder.left_us > 0 && how == WH_STANDS_BY &&
-	    !r->engine->joins_leader) {
+	if (code == WHERRY_OK && waits(r, &holder)) {
 		log_standby(r, &holder, now);
 		memcpy(r->leader_process, holder.process, sizeof(r->leader_process));
 		watch_leader(r, now);
@@ -316,6 +334,8 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 								 : r->set.renew_us));
 		return WHERRY_OK;
 	}
+	if (code == WHERRY_OK && is_refused(r, &holder))
+		return other_engine(&holder, err);
 	r->leader_look_us = WH_NEVER;
 	r->renew_at_us = wh_later(now, r->set.renew_us);
 	if (code == WHERRY_OK && r->elsewhere) {

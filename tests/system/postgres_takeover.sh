@@ -45,6 +45,27 @@ if unshare -pf --kill-child true 2>/dev/null; then
 	check "and says so" grep -q 'event=leader-gone.*session' near.log
 	w status "$url"
 	expect "status names that one" 0 "out:all is well" "no:no session"
+
+	# A relay with another engine does not wait for the hour, either: a table may have got another layout meanwhile.
+	for option in '' --partitions; do
+		name=${option:+shared} name=${name:-alone}
+		# shellcheck disable=SC2086
+		w create "$url#$name" $option
+		unshare -pf --kill-child "$wherry" relay "$url#$name" null: --lease 1h 2>away.log &
+		away=$!
+		pids+=("$away")
+		until_true 20 grep -q 'event=leading' away.log
+		sql "UPDATE wherry_lease SET engine = 'stream' WHERE outbox = '$name'"
+		w relay "$url#$name" null: --lease 1h --until-empty --timeout 20s
+		expect "$name: a relay with another engine that works is not joined" 1 "err:with the engine 'stream'" \
+			"err:stop that one first"
+		kill -KILL "$(pgrep -P "$away")"
+		until_true 4 eval '"$wherry" status "$url#$name" | grep -q "no session of the database"'
+		sql "INSERT INTO $name(topic, payload) VALUES ('t', '{}')"
+		w relay "$url#$name" null: --lease 1h --until-empty --timeout 20s
+		expect "$name: one whose session has ended is taken over from" 0 "err:event=standby" \
+			"err:event=leader-gone" "err:1 delivered"
+	done
 fi
 
 finish
