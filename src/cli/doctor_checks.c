@@ -234,7 +234,7 @@ const wh_check wh_checks[] = {
 		.name = "trigger",
 		.flags = NATIVE | ADOPT,
 		.none = "the triggers that wake relays are there",
-		.trouble = "$1 $2: relays sleep until they look by themselves "
+		.trouble = "$1 $2: relays may sleep until they look by themselves "
 			   "(relay.idle_interval)",
 		.advice = "`wherry create$u --print --all$l | $d` makes it again",
 	},

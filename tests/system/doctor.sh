@@ -232,6 +232,12 @@ run 'DROP TRIGGER wherry_wake ON wherry_lease'
 finds "a trigger that is missing is found" trigger warn 'wherry_lease has no trigger'
 follow trigger
 mended trigger
+for function in wherry_wake wherry_wake_control; do
+	run "CREATE OR REPLACE FUNCTION $function() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
+	finds "an emptied function $function is found" trigger warn "has a trigger with another function $function()"
+	follow trigger
+	mended trigger
+done
 run "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'outbox_tx'::regclass"
 finds "an index that is not valid is found" invalid bad 'outbox_tx'
 follow invalid

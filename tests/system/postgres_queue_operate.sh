@@ -34,6 +34,12 @@ expect "ids behind the rows are found" 1 "out:which is not above the last, 900"
 psql -X -q "$db" -c "$(sed -n "s/.*\(SELECT setval([^)]*)\).*/\1;/p" <<<"$out$err")" >/dev/null
 w doctor "$url"
 expect "and put right" "$doctor_status" "no:which is not above"
+sql "CREATE OR REPLACE FUNCTION wherry_wake() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
+w doctor "$url"
+expect "an emptied function that wakes receivers is found" 1 "out:the function public.wherry_wake is another one"
+sql "$(grep -A1 wherry_wake <<<"$out" | sed -n 's/.*`\(CREATE [^`]*\)`.*/\1/p')"
+w doctor "$url"
+expect "and put right" "$doctor_status" "no:wherry_wake"
 
 w create --kind queue "$db#letters" --layout nservicebus
 w send "$db#letters" '{"a":1}' --id 0c5e9d4a-0000-4000-8000-000000000001

@@ -36,13 +36,10 @@ BEGIN
   new.wherry_tx := pg_current_xact_id();
   RETURN new;
 END $numbered$;
--- Relays listen for the view, and not for the table.  A producer may not see its schema.
-CREATE OR REPLACE FUNCTION {table_wakes}() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $wakes$
-BEGIN
-  PERFORM pg_notify(concat('wherry_', c.oid), '') FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-  WHERE n.nspname = TG_ARGV[0]::name AND c.relname = TG_ARGV[1]::name;
-  RETURN NULL;
-END $wakes$;
+DO $do$ BEGIN
+  EXECUTE concat('CREATE OR REPLACE FUNCTION ', {'table_wakes},
+    '() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS ', quote_literal({'wakes_body}));
+END $do$;
 -- If the lock is taken, a relay of this outbox sleeps.
 DO $$
 DECLARE

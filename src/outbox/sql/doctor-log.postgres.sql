@@ -16,9 +16,12 @@ EXISTS (SELECT 1 FROM ({fresh}) AS f) OR EXISTS (SELECT 1 FROM ({late_rows}) AS 
 -- Table to whose rows relays write what became of messages.
 {'table_exception}
 
+-- include: postgres.wake.sql
+
 -- part: wake_triggers
--- Triggers of the table that wake relays, and their events.
-({source}, CASE WHEN to_regclass({source}) = to_regclass({'table}) THEN 'wherry_wake' ELSE concat({name}, '_wakes') END, 4)
+-- Triggers of the table that wake relays, their events, and the texts of their functions.
+({source}, CASE WHEN to_regclass({source}) = to_regclass({'table}) THEN 'wherry_wake' ELSE concat({name}, '_wakes') END, 4,
+ CASE WHEN to_regclass({source}) = to_regclass({'table}) THEN {'wake_body} ELSE {'wakes_body} END)
 
 -- part: share_engine
 'log'
@@ -277,15 +280,17 @@ HAVING count(*) > 0;
 
 -- name: trigger
 SELECT 1, to_regclass(t.name)::text,
-  CASE WHEN g.tgname IS NULL THEN 'has no trigger' ELSE 'has its trigger disabled' END
+  CASE WHEN g.tgname IS NULL THEN 'has no trigger' WHEN g.tgenabled NOT IN ('O', 'A') THEN 'has its trigger disabled'
+       ELSE concat('has a trigger with another function ', t.function, '() than this version of Wherry makes') END
 FROM (VALUES {wake_triggers},
-             ({'wherry_outbox}, 'wherry_wake_control', 16),
-             ({'wherry_lease}, 'wherry_wake_control', 16)) AS t(name, function, events)
+             ({'wherry_outbox}, 'wherry_wake_control', 16, {'wake_control_body}),
+             ({'wherry_lease}, 'wherry_wake_control', 16, {'wake_control_body})) AS t(name, function, events, body)
 LEFT JOIN (pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid)
   ON g.tgrelid = to_regclass(t.name)::oid AND p.proname = t.function
   AND g.tgtype & t.events::smallint = t.events::smallint
 WHERE to_regclass(t.name) IS NOT NULL
-  AND (g.tgname IS NULL OR g.tgenabled NOT IN ('O', 'A'));
+  AND (g.tgname IS NULL OR g.tgenabled NOT IN ('O', 'A') OR regexp_replace(p.prosrc, '\s+', ' ', 'g')
+       NOT IN (regexp_replace(t.body, '\s+', ' ', 'g'), regexp_replace({'unsignalled_body}, '\s+', ' ', 'g')));
 
 -- name: paused
 SELECT 2, ({age:o})::text, to_char(o.at {utc})

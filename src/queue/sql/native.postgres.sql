@@ -890,6 +890,12 @@ FROM (VALUES ({name} || '_wake', {'trigger_wake}), ({name} || '_wake_back', {'tr
 LEFT JOIN pg_trigger AS t ON t.tgrelid = to_regclass({'table})::pg_catalog.oid AND t.tgname::pg_catalog.text = w.name
 WHERE t.oid IS NULL OR t.tgenabled = 'D'
 UNION ALL
+SELECT concat('the function ', p.oid::pg_catalog.regproc, ' is another one than this version of Wherry makes: receivers may not be woken'),
+  concat('CREATE OR REPLACE FUNCTION ', {'wherry_wake}, '() RETURNS trigger LANGUAGE plpgsql AS ', quote_literal(b.made), ';')
+FROM pg_proc AS p, LATERAL (SELECT regexp_replace(p.prosrc, '\s+', ' ', 'g'), regexp_replace({'wake_body}, '\s+', ' ', 'g'),
+  regexp_replace({'unsignalled_body}, '\s+', ' ', 'g')) AS b(found, made, unsignalled)
+WHERE p.oid = to_regprocedure({'wherry_wake} || '()')::pg_catalog.oid AND b.found NOT IN (b.made, b.unsignalled)
+UNION ALL
 SELECT concat('the constraint ', quote_ident({name} || '_sane'), ' is missing: it refuses rows that no receiver can handle'),
   concat('ALTER TABLE ', {'table}, ' ADD CONSTRAINT ', quote_ident({name} || '_sane'), ' CHECK (', rtrim({'sane}, chr(10)), ') NOT VALID;')
 WHERE NOT EXISTS (SELECT 1 FROM pg_constraint AS c

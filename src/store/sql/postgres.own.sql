@@ -118,6 +118,8 @@ SELECT set_config('wherry.unsignalled', 'yes', true);
 -- part: signalled
 current_setting('wherry.unsignalled', true) IS DISTINCT FROM 'yes'
 
+-- include: postgres.wake.sql
+
 -- part: own_triggers
 -- A row of a table that all tables of a schema share names one of these tables.  A role may write it if it may delete
 -- rows of the named table, as relays, receivers and operators may; a sender may not
@@ -178,16 +180,9 @@ CREATE TRIGGER wherry_own_row BEFORE INSERT OR UPDATE OR DELETE ON {wherry_lease
 -- Changes of both tables wake the relays of the outbox that the row names, also standbys.  A queue that
 -- shares its table has the name TABLE:KIND, with 33 characters behind the table's name; a subscription TABLE\NAME.
 DO $do$ BEGIN
-  EXECUTE format($f$CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp AS $w$
-BEGIN%s
-  RETURN NULL;
-END $w$ $f$, {'wherry_wake_control}, CASE WHEN {signalled} THEN $b$
-  PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', c.oid, '_control'), '')
-  FROM pg_catalog.pg_class AS t JOIN pg_catalog.pg_class AS c ON c.relnamespace = t.relnamespace
-  WHERE t.oid = TG_RELID AND c.relname::text = ANY (ARRAY[pg_catalog.to_jsonb(new) ->> TG_ARGV[0],
-    pg_catalog.left(pg_catalog.to_jsonb(new) ->> TG_ARGV[0], -33),
-    pg_catalog.split_part(pg_catalog.to_jsonb(new) ->> TG_ARGV[0], pg_catalog.chr(92), 1)]);$b$ END);
+  EXECUTE concat('CREATE OR REPLACE FUNCTION ', {'wherry_wake_control},
+    '() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS ',
+    quote_literal(CASE WHEN {signalled} THEN {'wake_control_body} ELSE {'unsignalled_body} END));
 END $do$;
 DROP TRIGGER IF EXISTS wherry_wake ON {wherry_outbox};
 CREATE TRIGGER wherry_wake AFTER INSERT OR UPDATE ON {wherry_outbox}
@@ -261,13 +256,8 @@ ORDER BY expires_at > statement_timestamp() DESC, number LIMIT 1
 -- 1669 and the table (postgres_watch.c).  The lock is asked for here, since PostgreSQL reads the text of a trigger's
 -- condition again for each statement.
 DO $do$ BEGIN
-  EXECUTE format($f$CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS $w$
-BEGIN%s
-  RETURN NULL;
-END $w$ $f$, {'wherry_wake}, CASE WHEN {signalled} THEN $b$
-  IF NOT pg_catalog.pg_try_advisory_xact_lock_shared(7168300417024::bigint OPERATOR(pg_catalog.+) TG_RELID::bigint) THEN
-    PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', TG_RELID), '');
-  END IF;$b$ END);
+  EXECUTE concat('CREATE OR REPLACE FUNCTION ', {'wherry_wake}, '() RETURNS trigger LANGUAGE plpgsql AS ',
+    quote_literal(CASE WHEN {signalled} THEN {'wake_body} ELSE {'unsignalled_body} END));
 END $do$;
 
 -- part: given_ids
