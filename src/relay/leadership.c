@@ -191,8 +191,7 @@ static bool is_refused(const wherry_relay *r, const wh_holder *holder)
 /* Relays that join others look after their leases while they lead themselves. */
 static bool needs_its_end(const wherry_relay *r, const wh_holder *holder)
 {
-	return holder->left_us > 0 &&
-	       (!r->engine->joins_leader || is_refused(r, holder));
+	return holder->left_us > 0 && (!r->engine->joins_leader || is_refused(r, holder));
 }
 
 /* If the leader's process ran on this machine and has ended, let its lease
@@ -202,8 +201,7 @@ static wherry_code expire_orphan(wherry_relay *r, wh_holder *holder, wherry_erro
 	wherry_code code;
 
 	/* The claims of a relay that competed outlast it: its lease ends by itself. */
-	if (!needs_its_end(r, holder) ||
-	    wh_engine_claims(wh_engine_of(holder->engine)) ||
+	if (!needs_its_end(r, holder) || wh_engine_claims(wh_engine_of(holder->engine)) ||
 	    !wh_store_orphaned(r->store, holder->process))
 		return WHERRY_OK;
 	wh_relay_say(r, WHERRY_LOG_WARN, "leader-gone",
