@@ -37,7 +37,7 @@ done <names.txt
 check "each has its line" test "$lines" -eq "$(wc -l <names.txt)"
 check "with its target, where it has one" is \
 	"$(grep -cE ' at (least|most) [0-9.]+: (met|NOT MET)' <<<"$out")" \
-	"$(grep -vc '^drain, [1on].* B\|peer\|against null\|http:, one hot' names.txt)"
+	"$(grep -vc '^drain, [1on].* B\|peer\|http:, against null\|http:, one hot\|Redis, 1000\|Redis, one hot' names.txt)"
 check "its databases are gone" is "$(ls -d "$tmp"/wherry-bench* 2>/dev/null)" ""
 
 out=$(cat kept.json)

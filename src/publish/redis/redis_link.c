@@ -44,6 +44,7 @@ struct wh_redis_link {
 	size_t at;                         /* Bytes of them that were sent. */
 	redisReader *reader;
 	char last_error[80]; /* Of the last address. */
+	char chunk[CHUNK];   /* What was read last. */
 };
 
 static wherry_code watch(wh_redis_link *link, int fd, uint32_t events, int how,
@@ -306,10 +307,8 @@ static wherry_code take_bytes(wh_redis_link *link, const char *bytes, size_t n,
 
 static wherry_code read_in(wh_redis_link *link, wherry_error *err)
 {
-	static _Thread_local char bytes[CHUNK];
-
 	for (size_t all = 0; all < READ_MOST;) {
-		ssize_t n = recv(link->fd, bytes, sizeof(bytes), 0);
+		ssize_t n = recv(link->fd, link->chunk, sizeof(link->chunk), 0);
 		wherry_code code;
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -320,10 +319,10 @@ static wherry_code read_in(wh_redis_link *link, wherry_error *err)
 			return wh_fail(err, WHERRY_CLOSED,
 				       "the server has ended the "
 				       "connection");
-		code = take_bytes(link, bytes, (size_t)n, err);
+		code = take_bytes(link, link->chunk, (size_t)n, err);
 		if (code != WHERRY_OK)
 			return code;
-		if ((size_t)n < sizeof(bytes))
+		if ((size_t)n < sizeof(link->chunk))
 			return WHERRY_OK;
 		all += (size_t)n;
 	}
