@@ -44,7 +44,7 @@ struct wh_redis_link {
 	size_t at;                         /* Bytes of them that were sent. */
 	redisReader *reader;
 	char last_error[80]; /* Of the last address. */
-	char chunk[CHUNK];   /* What was read last. */
+	char chunk[CHUNK];   /* The bytes read last. */
 };
 
 static wherry_code watch(wh_redis_link *link, int fd, uint32_t events, int how,
