@@ -392,6 +392,7 @@ static int vtab_filter(sqlite3_vtab_cursor *base, int which, const char *unused,
 	int at = 0;
 
 	(void)unused;
+	(void)argc;
 	for (int i = 0; i < r->table->n_arguments; i++)
 		if (which & (1 << i)) {
 			assert(at < argc);
