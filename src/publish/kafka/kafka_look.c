@@ -3,7 +3,7 @@
  * The first is asked when the relay starts, so that a wrong name shows before the first message; the
  * second then, too, and after the first delivery to another topic.  librdkafka's calls wait for the
  * answers, so a thread makes them.  The answers are logged; what an operator must repair is also
- * told to the relay.
+ * reported to the relay.
  */
 #include "publish/kafka/kafka.h"
 
@@ -86,7 +86,7 @@ static bool is_answer(rd_kafka_resp_err_t code)
 	       code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
 }
 
-/* ---- telling; the lock is held, and the client is not leaving ---- */
+/* ---- reporting; the lock is held, and the client is not leaving ---- */
 
 static void tell_missing(const wh_kafka_look *look, const char *topic,
 			 rd_kafka_resp_err_t code)

@@ -19,7 +19,7 @@ enum {
 	PAUSE_LEAST_US = 1000000,
 	PAUSE_MOST_US = 60000000,
 	NEWS_US = 60000000,
-	END_MS = 2000, /* How long the last requests may take, when the program ends. */
+	END_US = 2000000, /* How long the rest may take, when the program ends. */
 	REQUEST_MOST = 16 << 20
 };
 
@@ -29,10 +29,10 @@ struct wh_otel_exporter {
 	pthread_t thread;
 	pthread_mutex_t lock; /* Guards what follows, up to the thread's. */
 	pthread_cond_t changed;
-	bool ending;
+	int64_t ends_at_us; /* The program ends: the last requests end by then; 0: it goes on. */
 	wh_otel_queue queue;
 	bool failing, changed_state; /* changed_state: not in the news yet. */
-	int64_t told_us, told_dropped;
+	int64_t news_us, news_dropped;
 	char why[200];
 
 	/* The thread's. */
@@ -56,33 +56,52 @@ static size_t ignore(char *data, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
-static bool is_ending(wh_otel_exporter *x)
+/* When the last requests end; 0: the program goes on. */
+static int64_t end_of(wh_otel_exporter *x)
 {
-	bool ending;
+	int64_t ends_at_us;
 
 	(void)pthread_mutex_lock(&x->lock);
-	ending = x->ending;
+	ends_at_us = x->ends_at_us;
 	(void)pthread_mutex_unlock(&x->lock);
-	return ending;
+	return ends_at_us;
 }
 
-/* When the program ends, a request that runs gets no more time than the last one would. */
+static bool is_ending(wh_otel_exporter *x)
+{
+	return end_of(x) != 0;
+}
+
+/* Time that a request may take, in milliseconds; 0: none is left. */
+static long time_left_ms(wh_otel_exporter *x)
+{
+	int64_t ends_at_us = end_of(x), left_us;
+
+	if (!ends_at_us)
+		return x->set.limit_ms;
+	left_us = ends_at_us - wh_monotonic(&wh_env_system);
+	if (left_us < 1000)
+		return 0;
+	return left_us / 1000 < x->set.limit_ms ? (long)(left_us / 1000)
+						: x->set.limit_ms;
+}
+
+/* A request that runs when the program ends gets no more time than those after it. */
 static int go_on(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
 	wh_otel_exporter *x = arg;
-	curl_off_t taken = 0;
 
 	(void)a;
 	(void)b;
 	(void)c;
 	(void)d;
-	(void)curl_easy_getinfo(x->easy, CURLINFO_TOTAL_TIME_T, &taken);
-	return taken > END_MS * (curl_off_t)1000 && is_ending(x);
+	return time_left_ms(x) == 0;
 }
 
 #define SET(easy, option, value) ((void)curl_easy_setopt((easy), (option), (value)))
 
-static bool set_options(wh_otel_exporter *x, const char *path, const wh_buf *body)
+static bool set_options(wh_otel_exporter *x, const char *path, const wh_buf *body,
+			long time_ms)
 {
 	wh_buf url = WH_BUF_INIT(8192);
 	bool ok;
@@ -93,8 +112,7 @@ static bool set_options(wh_otel_exporter *x, const char *path, const wh_buf *bod
 	SET(x->easy, CURLOPT_NOSIGNAL, 1L);
 	SET(x->easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	SET(x->easy, CURLOPT_USERAGENT, "wherry/" WHERRY_VERSION);
-	SET(x->easy, CURLOPT_TIMEOUT_MS,
-	    is_ending(x) && x->set.limit_ms > END_MS ? (long)END_MS : x->set.limit_ms);
+	SET(x->easy, CURLOPT_TIMEOUT_MS, time_ms);
 	SET(x->easy, CURLOPT_ERRORBUFFER, x->error);
 	SET(x->easy, CURLOPT_WRITEFUNCTION, ignore);
 	SET(x->easy, CURLOPT_NOPROGRESS, 0L);
@@ -143,10 +161,12 @@ static result post(wh_otel_exporter *x, const char *path, const wh_buf *body)
 	CURLcode code = CURLE_OUT_OF_MEMORY;
 	long status = 0;
 	char why[200];
+	long time_ms = time_left_ms(x);
 	result is;
 
-	x->error[0] = 0;
-	if (headers && !body->failed && set_options(x, path, body)) {
+	(void)snprintf(x->error, sizeof(x->error), "%s",
+		       time_ms ? "" : "the program ended before it was sent");
+	if (headers && !body->failed && time_ms && set_options(x, path, body, time_ms)) {
 		SET(x->easy, CURLOPT_HTTPHEADER, headers);
 		code = curl_easy_perform(x->easy);
 		(void)curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -219,7 +239,7 @@ static void wait_until(wh_otel_exporter *x, int64_t until_us, bool for_batch)
 	struct timespec at = {until_us / WH_SECOND, until_us % WH_SECOND * 1000};
 
 	(void)pthread_mutex_lock(&x->lock);
-	while (!x->ending && !(for_batch && x->queue.n >= WH_OTEL_BATCH) &&
+	while (!x->ends_at_us && !(for_batch && x->queue.n >= WH_OTEL_BATCH) &&
 	       pthread_cond_timedwait(&x->changed, &x->lock, &at) == 0)
 		;
 	(void)pthread_mutex_unlock(&x->lock);
@@ -377,14 +397,14 @@ bool wh_otel_exporter_news(wh_otel_exporter *exporter, wh_otel_news *out)
 	bool any;
 
 	(void)pthread_mutex_lock(&exporter->lock);
-	any = exporter->changed_state || exporter->queue.dropped > exporter->told_dropped;
-	if (exporter->told_us && now - exporter->told_us < NEWS_US &&
+	any = exporter->changed_state || exporter->queue.dropped > exporter->news_dropped;
+	if (exporter->news_us && now - exporter->news_us < NEWS_US &&
 	    (exporter->failing || !exporter->changed_state))
 		any = false;
 	if (any) {
 		exporter->changed_state = false;
-		exporter->told_us = now;
-		exporter->told_dropped = exporter->queue.dropped;
+		exporter->news_us = now;
+		exporter->news_dropped = exporter->queue.dropped;
 		out->works = !exporter->failing;
 		out->dropped = exporter->queue.dropped;
 		memcpy(out->why, exporter->why, sizeof(out->why));
@@ -403,7 +423,7 @@ void wh_otel_end(void)
 	(void)pthread_mutex_unlock(&all_lock);
 	for (next = x; next; next = next->next) {
 		(void)pthread_mutex_lock(&next->lock);
-		next->ending = true;
+		next->ends_at_us = wh_later(wh_monotonic(&wh_env_system), END_US);
 		(void)pthread_cond_signal(&next->changed);
 		(void)pthread_mutex_unlock(&next->lock);
 	}
