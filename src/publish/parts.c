@@ -13,6 +13,7 @@
 
 #include "base/date.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "config/settings.h"
 
 bool wh_pending_reserve(wh_pending *pending)
@@ -141,6 +142,26 @@ static bool skip(const char **at, const char *word)
 
 	*at += found ? len : 0;
 	return found;
+}
+
+wherry_code wh_decode_part(const char *scheme, const char *text, size_t len, char **out,
+			   wherry_error *err)
+{
+	bool fine;
+	char *decoded = wh_url_decode(text, len, &fine);
+
+	if (!decoded)
+		return wh_oom(err);
+	if (!fine) {
+		free(decoded);
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"%s: a part of the URL is badly encoded: write %%25 for %%",
+			scheme);
+	}
+	free(*out);
+	*out = decoded;
+	return WHERRY_OK;
 }
 
 wh_part wh_template_part(const char **at)

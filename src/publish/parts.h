@@ -69,6 +69,11 @@ typedef enum wh_part {
 	WH_PART_UNKNOWN
 } wh_part;
 
+/* Percent-decode a part of the URL of a destination with this scheme, such as a user.  *out is replaced
+ * and freed; the caller frees the new text.  INVALID: badly encoded; NOMEM. */
+wherry_code wh_decode_part(const char *scheme, const char *text, size_t len, char **out,
+			   wherry_error *err);
+
 /* Returns what begins at *at, {topic}, {key}, another '{', or one byte of text, and moves *at
  * behind it. */
 wh_part wh_template_part(const char **at);

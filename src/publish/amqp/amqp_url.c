@@ -28,24 +28,6 @@ static const char example[] = "amqp://user@host:5672/vhost?exchange=orders";
 
 /* ---- in front of the parameters ---- */
 
-static wherry_code decode(const char *text, size_t len, char **out, wherry_error *err)
-{
-	bool fine;
-	char *decoded = wh_url_decode(text, len, &fine);
-
-	if (!decoded)
-		return wh_oom(err);
-	if (!fine) {
-		free(decoded);
-		return wh_fail(err, WHERRY_INVALID,
-			       "amqp: a part of the URL is badly encoded: write %%25 for "
-			       "%%");
-	}
-	free(*out);
-	*out = decoded;
-	return WHERRY_OK;
-}
-
 static wherry_code read_host(wh_amqp_settings *set, const char *text, size_t len,
 			     wherry_error *err)
 {
@@ -95,12 +77,12 @@ static wherry_code read_user(wh_amqp_settings *set, const char *text, size_t len
 			     wherry_error *err)
 {
 	const char *colon = memchr(text, ':', len);
-	wherry_code code =
-		decode(text, colon ? (size_t)(colon - text) : len, &set->user, err);
+	wherry_code code = wh_decode_part(
+		"amqp", text, colon ? (size_t)(colon - text) : len, &set->user, err);
 
 	if (code == WHERRY_OK && colon)
-		code = decode(colon + 1, (size_t)(text + len - colon - 1), &set->password,
-			      err);
+		code = wh_decode_part("amqp", colon + 1, (size_t)(text + len - colon - 1),
+				      &set->password, err);
 	return code;
 }
 
@@ -132,7 +114,7 @@ static wherry_code read_place(wh_amqp_settings *set, const char *rest, wherry_er
 		return wh_fail(err, WHERRY_INVALID,
 			       "amqp: write %%2F for a / in the name of a vhost");
 	/* "/" is the usual vhost.  RabbitMQ reads an empty one literally, and has none. */
-	return len ? decode(begin + 1, len, &set->vhost, err) : WHERRY_OK;
+	return len ? wh_decode_part("amqp", begin + 1, len, &set->vhost, err) : WHERRY_OK;
 }
 
 /* ---- parameters ---- */

@@ -54,24 +54,6 @@ static wherry_code bad_url(bool sentinel, wherry_error *err)
 				: "like redis://host:6379/0?stream={topic}");
 }
 
-static wherry_code decode(const char *text, size_t len, char **out, wherry_error *err)
-{
-	bool fine;
-	char *decoded = wh_url_decode(text, len, &fine);
-
-	if (!decoded)
-		return wh_oom(err);
-	if (!fine) {
-		free(decoded);
-		return wh_fail(err, WHERRY_INVALID,
-			       "redis: a part of the URL is badly encoded: write %%25 "
-			       "for %%");
-	}
-	free(*out);
-	*out = decoded;
-	return WHERRY_OK;
-}
-
 /* USER:PASSWORD; the user may be empty. */
 static wherry_code read_user(wh_redis_settings *set, const char *text, size_t len,
 			     wherry_error *err)
@@ -81,9 +63,10 @@ static wherry_code read_user(wh_redis_settings *set, const char *text, size_t le
 	wherry_code code = WHERRY_OK;
 
 	if (user_len)
-		code = decode(text, user_len, &set->user, err);
+		code = wh_decode_part("redis", text, user_len, &set->user, err);
 	if (code == WHERRY_OK && colon)
-		code = decode(colon + 1, len - user_len - 1, &set->password, err);
+		code = wh_decode_part("redis", colon + 1, len - user_len - 1,
+				      &set->password, err);
 	return code;
 }
 
@@ -156,7 +139,7 @@ static wherry_code read_path(wh_redis_settings *set, bool sentinel, const char *
 	if (sentinel) {
 		if (!len)
 			return bad_url(sentinel, err);
-		code = decode(path, len, &set->master, err);
+		code = wh_decode_part("redis", path, len, &set->master, err);
 		path += len + (path[len] == '/');
 		len = strcspn(path, "/?#");
 	}
