@@ -26,6 +26,7 @@
 
 #include "base/json.h"
 #include "config/settings.h"
+#include "publish/around.h"
 #include "publish/flight.h"
 #include "publish/parts.h"
 
@@ -59,10 +60,7 @@ typedef struct entry {
 } entry;
 
 typedef struct bodies {
-	wherry_publisher base;
-	wh_publisher_driver
-		table; /* Of the publisher inside, with the functions below. */
-	wherry_publisher *inner;
+	wh_around around;
 	const wh_env *env;
 	wh_uploads uploads;
 	size_t above; /* Setting relay.body_store_above; 0: what the destination takes. */
@@ -96,7 +94,9 @@ static bool is_large(const bodies *b, const wherry_message *msg)
 
 	if (b->above)
 		return msg->body_len > b->above;
-	most = b->inner->driver->body_most ? b->inner->driver->body_most(b->inner) : 0;
+	most = b->around.inner->driver->body_most
+		       ? b->around.inner->driver->body_most(b->around.inner)
+		       : 0;
 	if (!most || msg->body_len < most / 2)
 		return false;
 	rest = length(msg->headers) + length(msg->key) + length(msg->topic) +
@@ -318,7 +318,7 @@ static wherry_code advance(bodies *b, bool *out_full, wherry_error *err)
 			continue;
 		if (e->slot)
 			msg = &e->slot->pointer.message;
-		code = wh_publisher_submit(b->inner, &msg, 1, &taken, err);
+		code = wh_publisher_submit(b->around.inner, &msg, 1, &taken, err);
 		*out_full = !taken;
 		if (taken) {
 			if (e->slot)
@@ -381,8 +381,8 @@ static wherry_code bodies_submit(wherry_publisher *pub, const wherry_message *co
 		for (end = done; end < n && passes(b, msgs[end], &large);)
 			end++;
 		if (end > done) {
-			code = wh_publisher_submit(b->inner, msgs + done, end - done,
-						   &taken, err);
+			code = wh_publisher_submit(b->around.inner, msgs + done,
+						   end - done, &taken, err);
 			done += taken;
 			full = done < end;
 		}
@@ -434,7 +434,7 @@ static wherry_code bodies_collect(wherry_publisher *pub, wh_receipt *out, size_t
 
 	take_uploads(b);
 	n = give_receipts(b, out, cap);
-	code = wh_publisher_collect(b->inner, out + n, cap - n, &got, err);
+	code = wh_publisher_collect(b->around.inner, out + n, cap - n, &got, err);
 	if (code == WHERRY_OK) {
 		translate(b, out + n, got);
 		n += got;
@@ -456,7 +456,7 @@ static void bodies_drop(wherry_publisher *pub)
 {
 	bodies *b = of(pub);
 
-	wh_publisher_drop(b->inner);
+	wh_publisher_drop(b->around.inner);
 	clear(&b->waiting);
 	clear(&b->over);
 	for (size_t i = 0; i < SLOTS; i++)
@@ -469,8 +469,8 @@ static void bodies_close(wherry_publisher *pub)
 	bodies *b = of(pub);
 
 	/* It gives up what points into the slots. */
-	wherry_publisher_close(b->inner);
-	b->inner = NULL;
+	wherry_publisher_close(b->around.inner);
+	b->around.inner = NULL;
 	clear(&b->waiting);
 	clear(&b->over);
 	for (size_t i = 0; i < SLOTS; i++)
@@ -480,21 +480,6 @@ static void bodies_close(wherry_publisher *pub)
 	if (b->poll_fd >= 0)
 		(void)close(b->poll_fd);
 	free(b);
-}
-
-static void bodies_cancel(wherry_publisher *pub)
-{
-	wh_publisher_cancel(of(pub)->inner);
-}
-
-static void bodies_grant(wherry_publisher *pub, const wh_grant *grant)
-{
-	wh_publisher_grant(of(pub)->inner, grant);
-}
-
-static void bodies_watch(wherry_publisher *pub)
-{
-	wh_publisher_watch(of(pub)->inner);
 }
 
 /* Have poll_fd watch this descriptor of the publisher inside; -1: none. */
@@ -514,7 +499,7 @@ static void watch_inner(bodies *b, int fd, short events)
 static int bodies_fd(wherry_publisher *pub, short *out_events)
 {
 	bodies *b = of(pub);
-	int fd = wh_publisher_fd(b->inner, out_events);
+	int fd = wh_publisher_fd(b->around.inner, out_events);
 
 	if (!b->uploads.n_running)
 		return fd;
@@ -527,14 +512,14 @@ static int64_t bodies_deadline(wherry_publisher *pub)
 {
 	bodies *b = of(pub);
 
-	return b->over.n ? 0 : wh_publisher_deadline(b->inner);
+	return b->over.n ? 0 : wh_publisher_deadline(b->around.inner);
 }
 
 static const char *bodies_trouble(wherry_publisher *pub)
 {
 	bodies *b = of(pub);
 	int64_t now = wh_monotonic(b->env);
-	const char *why = wh_publisher_trouble(b->inner);
+	const char *why = wh_publisher_trouble(b->around.inner);
 
 	for (size_t i = 0; !why && b->n_used && i < SLOTS; i++) {
 		const slot *s = &b->slots[i];
@@ -549,11 +534,6 @@ static const char *bodies_trouble(wherry_publisher *pub)
 	return why;
 }
 
-static const char *bodies_notice(wherry_publisher *pub)
-{
-	return wh_publisher_notice(((bodies *)pub)->inner);
-}
-
 static size_t bodies_numbers(const wherry_publisher *pub, wh_number *out)
 {
 	const bodies *b = (const bodies *)pub;
@@ -565,7 +545,7 @@ static size_t bodies_numbers(const wherry_publisher *pub, wh_number *out)
 		{"body_store_failures_total",
 		 "Uploads that relay.body_store did not take.", b->n_failed},
 	};
-	size_t n = wh_publisher_numbers(b->inner, out);
+	size_t n = wh_publisher_numbers(b->around.inner, out);
 
 	for (size_t i = 0; i < sizeof(own) / sizeof(*own) && n < WH_NUMBERS_MOST; i++)
 		out[n++] = own[i];
@@ -585,26 +565,6 @@ static wherry_code watch_uploads(bodies *b, wherry_error *err)
 	return WHERRY_OK;
 }
 
-static void make_table(bodies *b)
-{
-	const wh_publisher_driver *inner = b->inner->driver;
-
-	b->base.driver = &b->table;
-	b->table = *inner;
-	b->table.close = bodies_close;
-	b->table.submit = bodies_submit;
-	b->table.collect = bodies_collect;
-	b->table.drop = bodies_drop;
-	b->table.cancel = inner->cancel ? bodies_cancel : NULL;
-	b->table.grant = inner->grant ? bodies_grant : NULL;
-	b->table.watch = inner->watch ? bodies_watch : NULL;
-	b->table.fd = bodies_fd;
-	b->table.deadline = bodies_deadline;
-	b->table.trouble = bodies_trouble;
-	b->table.notice = bodies_notice;
-	b->table.numbers = bodies_numbers;
-}
-
 static wherry_code open_store(bodies *b, const wh_body_store_driver *driver,
 			      const char *rest, const wherry_config *config,
 			      wherry_error *err)
@@ -618,6 +578,16 @@ static wherry_code open_store(bodies *b, const wh_body_store_driver *driver,
 wherry_code wh_bodies_wrap(const wherry_config *config, const wh_env *env,
 			   wherry_publisher **pub, wherry_error *err)
 {
+	static const wh_publisher_driver own = {
+		.close = bodies_close,
+		.submit = bodies_submit,
+		.collect = bodies_collect,
+		.drop = bodies_drop,
+		.fd = bodies_fd,
+		.deadline = bodies_deadline,
+		.trouble = bodies_trouble,
+		.numbers = bodies_numbers,
+	};
 	const wh_body_store_driver *driver;
 	wh_url url;
 	wherry_code code = wh_body_store_named(config, &url, &driver, err);
@@ -634,17 +604,16 @@ wherry_code wh_bodies_wrap(const wherry_config *config, const wh_env *env,
 		wherry_publisher_close(*pub);
 		return code;
 	}
-	b->inner = *pub;
+	wh_around_make(&b->around, *pub, &own);
 	b->inner_fd = -1;
 	b->env = env;
 	b->above = (size_t)wh_config_int(config, WH_RELAY_BODY_STORE_ABOVE);
 	b->base_us = wh_config_int(config, WH_RETRY_BASE);
 	b->cap_us = wh_config_int(config, WH_RETRY_CAP);
-	make_table(b);
 	code = watch_uploads(b, err);
 	if (code == WHERRY_OK)
-		*pub = &b->base;
+		*pub = &b->around.base;
 	else
-		bodies_close(&b->base);
+		bodies_close(&b->around.base);
 	return code;
 }

@@ -7,7 +7,6 @@
  */
 #include "publish/bodies/s3.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "config/settings.h"
+#include "publish/curl_start.h"
 #include "publish/parts.h"
 
 enum {
@@ -214,14 +214,6 @@ static void s3_warn(const char *rest, const wherry_config *config, wh_buf *out)
 				 "s3.endpoint\n");
 }
 
-static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
-static CURLcode curl_ready;
-
-static void begin_curl(void)
-{
-	curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT);
-}
-
 static wherry_code s3_open(const char *rest, const wherry_config *config,
 			   wh_body_store **out, wherry_error *err)
 {
@@ -229,12 +221,10 @@ static wherry_code s3_open(const char *rest, const wherry_config *config,
 	wherry_code code = check_all(rest, config, &bucket_len, err);
 	s3_store *s;
 
+	if (code == WHERRY_OK)
+		code = wh_curl_start(err);
 	if (code != WHERRY_OK)
 		return code;
-	(void)pthread_once(&curl_once, begin_curl);
-	if (curl_ready != CURLE_OK)
-		return wh_fail(err, WHERRY_NOMEM, "libcurl cannot start: %s",
-			       curl_easy_strerror(curl_ready));
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return wh_oom(err);

@@ -7,14 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "publish/around.h"
 #include "publish/parts.h"
 
 enum { CHUNK_MOST = 64 };
 
 typedef struct format_publisher {
-	wherry_publisher base;
-	wh_publisher_driver table; /* Without the functions that the destination lacks. */
-	wherry_publisher *to;
+	wh_around around;
 	wh_format format;
 	wh_formed *in_flight;
 	size_t n_in_flight; /* Messages that the destination took. */
@@ -93,7 +92,7 @@ static void format_close(wherry_publisher *pub)
 {
 	format_publisher *p = of(pub);
 
-	wherry_publisher_close(p->to);
+	wherry_publisher_close(p->around.inner);
 	free_list(p->in_flight);
 	free_list(p->spare);
 	wh_format_clear(&p->format);
@@ -144,7 +143,7 @@ static wherry_code hand_over(format_publisher *p, wh_formed **made, size_t n,
 
 	for (size_t i = 0; i < n; i++)
 		msgs[i] = &made[i]->msg;
-	code = wh_publisher_submit(p->to, msgs, n, &taken, err);
+	code = wh_publisher_submit(p->around.inner, msgs, n, &taken, err);
 	for (size_t i = 0; i < n; i++) {
 		if (i < taken)
 			link_in(p, made[i]);
@@ -210,7 +209,7 @@ static wherry_code format_collect(wherry_publisher *pub, wh_receipt *out, size_t
 	size_t n = 0;
 
 	if (p->n_in_flight)
-		code = wh_publisher_collect(p->to, out, cap, &n, err);
+		code = wh_publisher_collect(p->around.inner, out, cap, &n, err);
 	for (size_t i = 0; i < n; i++) {
 		wh_formed *formed = formed_of(out[i].message);
 
@@ -231,51 +230,16 @@ static void format_drop(wherry_publisher *pub)
 {
 	format_publisher *p = of(pub);
 
-	wh_publisher_drop(p->to);
+	wh_publisher_drop(p->around.inner);
 	free_list(p->in_flight);
 	p->in_flight = NULL;
 	p->n_in_flight = 0;
 	p->refused = NULL;
 }
 
-static void format_cancel(wherry_publisher *pub)
-{
-	wh_publisher_cancel(of(pub)->to);
-}
-
-static void format_grant(wherry_publisher *pub, const wh_grant *grant)
-{
-	wh_publisher_grant(of(pub)->to, grant);
-}
-
-static int format_fd(wherry_publisher *pub, short *out_events)
-{
-	return wh_publisher_fd(of(pub)->to, out_events);
-}
-
 static int64_t format_deadline(wherry_publisher *pub)
 {
-	return of(pub)->refused ? 0 : wh_publisher_deadline(of(pub)->to);
-}
-
-static const char *format_trouble(wherry_publisher *pub)
-{
-	return wh_publisher_trouble(of(pub)->to);
-}
-
-static const char *format_notice(wherry_publisher *pub)
-{
-	return wh_publisher_notice(of(pub)->to);
-}
-
-static void format_watch(wherry_publisher *pub)
-{
-	wh_publisher_watch(of(pub)->to);
-}
-
-static size_t format_numbers(const wherry_publisher *pub, wh_number *out)
-{
-	return wh_publisher_numbers(((const format_publisher *)pub)->to, out);
+	return of(pub)->refused ? 0 : wh_publisher_deadline(of(pub)->around.inner);
 }
 
 /* A destination keeps the order of the keys that it gets.  If these are other keys, one
@@ -288,37 +252,22 @@ static unsigned caps_of(const wh_publisher_driver *to, const wh_format *format)
 static wherry_code put_in_front(wh_format *format, wherry_publisher *to,
 				wherry_publisher **out, wherry_error *err)
 {
-	const wh_publisher_driver *driver = to->driver;
-	format_publisher *p = calloc(1, sizeof(*p));
-
-	if (!p)
-		return wh_oom(err);
-	p->to = to;
-	p->format = *format;
-	p->chunk = 1;
-	p->base.driver = &p->table;
-	p->table = (wh_publisher_driver){
-		.scheme = driver->scheme,
-		.caps = caps_of(driver, format),
-		.persistence = driver->persistence,
-		.ack_delay_us = driver->ack_delay_us,
-		.window = driver->window,
-		.window_bytes = driver->window_bytes,
-		.probe_cap_us = driver->probe_cap_us,
+	static const wh_publisher_driver own = {
 		.close = format_close,
 		.submit = format_submit,
 		.collect = format_collect,
 		.drop = format_drop,
-		.cancel = driver->cancel ? format_cancel : NULL,
-		.grant = driver->grant ? format_grant : NULL,
-		.fd = driver->fd ? format_fd : NULL,
 		.deadline = format_deadline,
-		.trouble = driver->trouble ? format_trouble : NULL,
-		.notice = driver->notice ? format_notice : NULL,
-		.watch = driver->watch ? format_watch : NULL,
-		.numbers = driver->numbers ? format_numbers : NULL,
 	};
-	*out = &p->base;
+	format_publisher *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return wh_oom(err);
+	p->format = *format;
+	p->chunk = 1;
+	wh_around_make(&p->around, to, &own);
+	p->around.table.caps = caps_of(to->driver, format);
+	*out = &p->around.base;
 	return WHERRY_OK;
 }
 
@@ -347,6 +296,6 @@ wherry_code wh_format_wrap(const wherry_config *config, wherry_publisher **pub,
 
 wherry_publisher *wh_format_inner(const wherry_publisher *pub)
 {
-	return pub->driver->submit == format_submit ? ((const format_publisher *)pub)->to
+	return pub->driver->submit == format_submit ? ((const wh_around *)pub)->inner
 						    : NULL;
 }

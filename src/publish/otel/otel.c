@@ -6,13 +6,14 @@
  */
 #include "publish/otel/otel.h"
 
-#include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "base/url.h"
+#include "publish/around.h"
+#include "publish/curl_start.h"
 
 enum { CHUNK = 32 };
 
@@ -23,10 +24,7 @@ typedef struct begun {
 } begun;
 
 typedef struct otel {
-	wherry_publisher base;
-	wh_publisher_driver
-		table; /* Of the publisher inside, with the functions below. */
-	wherry_publisher *inner;
+	wh_around around;
 	const wh_env *env;
 	wh_otel_exporter *exporter;
 	wh_otel_place place;
@@ -210,7 +208,7 @@ static wherry_code otel_submit(wherry_publisher *pub, const wherry_message *cons
 {
 	otel *o = of(pub);
 	int64_t now = wh_now(o->env);
-	wherry_code code = wh_publisher_submit(o->inner, msgs, n, out_taken, err);
+	wherry_code code = wh_publisher_submit(o->around.inner, msgs, n, out_taken, err);
 
 	for (size_t i = 0; i < *out_taken; i++)
 		begin(o, msgs[i], now);
@@ -221,7 +219,7 @@ static wherry_code otel_collect(wherry_publisher *pub, wh_receipt *out, size_t c
 				size_t *out_n, wherry_error *err)
 {
 	otel *o = of(pub);
-	wherry_code code = wh_publisher_collect(o->inner, out, cap, out_n, err);
+	wherry_code code = wh_publisher_collect(o->around.inner, out, cap, out_n, err);
 
 	if (code == WHERRY_OK)
 		export_all(o, out, *out_n);
@@ -231,7 +229,7 @@ static wherry_code otel_collect(wherry_publisher *pub, wh_receipt *out, size_t c
 
 static void otel_drop(wherry_publisher *pub)
 {
-	wh_publisher_drop(of(pub)->inner);
+	wh_publisher_drop(of(pub)->around.inner);
 	forget(of(pub));
 }
 
@@ -239,69 +237,9 @@ static void otel_close(wherry_publisher *pub)
 {
 	otel *o = of(pub);
 
-	wherry_publisher_close(o->inner);
+	wherry_publisher_close(o->around.inner);
 	free(o->begun);
 	free(o);
-}
-
-static void otel_cancel(wherry_publisher *pub)
-{
-	wh_publisher_cancel(of(pub)->inner);
-}
-
-static void otel_grant(wherry_publisher *pub, const wh_grant *grant)
-{
-	wh_publisher_grant(of(pub)->inner, grant);
-}
-
-static int otel_fd(wherry_publisher *pub, short *out_events)
-{
-	return wh_publisher_fd(of(pub)->inner, out_events);
-}
-
-static int64_t otel_deadline(wherry_publisher *pub)
-{
-	return wh_publisher_deadline(of(pub)->inner);
-}
-
-static const char *otel_trouble(wherry_publisher *pub)
-{
-	return wh_publisher_trouble(of(pub)->inner);
-}
-
-static const char *otel_notice(wherry_publisher *pub)
-{
-	return wh_publisher_notice(of(pub)->inner);
-}
-
-static void otel_watch(wherry_publisher *pub)
-{
-	wh_publisher_watch(of(pub)->inner);
-}
-
-static size_t otel_numbers(const wherry_publisher *pub, wh_number *out)
-{
-	return wh_publisher_numbers(((const otel *)pub)->inner, out);
-}
-
-static void make_table(otel *o)
-{
-	const wh_publisher_driver *inner = o->inner->driver;
-
-	o->base.driver = &o->table;
-	o->table = *inner;
-	o->table.close = otel_close;
-	o->table.submit = otel_submit;
-	o->table.collect = otel_collect;
-	o->table.drop = inner->drop ? otel_drop : NULL;
-	o->table.cancel = inner->cancel ? otel_cancel : NULL;
-	o->table.grant = inner->grant ? otel_grant : NULL;
-	o->table.watch = inner->watch ? otel_watch : NULL;
-	o->table.fd = inner->fd ? otel_fd : NULL;
-	o->table.deadline = inner->deadline ? otel_deadline : NULL;
-	o->table.trouble = inner->trouble ? otel_trouble : NULL;
-	o->table.notice = inner->notice ? otel_notice : NULL;
-	o->table.numbers = inner->numbers ? otel_numbers : NULL;
 }
 
 /* ---- opening ---- */
@@ -364,17 +302,15 @@ static wherry_code otel_check(const wherry_config *config, wherry_error *err)
 	return code;
 }
 
-static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
-
-static void begin_curl(void)
-{
-	(void)curl_global_init(
-		CURL_GLOBAL_DEFAULT); /* curl_easy_init() fails if it did. */
-}
-
 static wherry_code otel_wrap(const char *url, const wherry_config *config,
 			     const wh_env *env, wherry_publisher **pub, wherry_error *err)
 {
+	static const wh_publisher_driver own = {
+		.close = otel_close,
+		.submit = otel_submit,
+		.collect = otel_collect,
+		.drop = otel_drop,
+	};
 	wh_otel_settings set;
 	wh_otel_exporter *exporter = NULL;
 	wherry_code code = wh_otel_settings_read(config, &set, err);
@@ -382,7 +318,7 @@ static wherry_code otel_wrap(const char *url, const wherry_config *config,
 
 	if (code == WHERRY_OK && !set.endpoint)
 		return WHERRY_OK;
-	(void)pthread_once(&curl_once, begin_curl);
+	(void)wh_curl_start(NULL); /* curl_easy_init() fails if it did. */
 	if (code == WHERRY_OK)
 		code = wh_otel_exporter_get(&set, &exporter, err);
 	if (code == WHERRY_OK) {
@@ -393,12 +329,11 @@ static wherry_code otel_wrap(const char *url, const wherry_config *config,
 		wherry_publisher_close(*pub);
 		return code;
 	}
-	o->inner = *pub;
+	wh_around_make(&o->around, *pub, &own);
 	o->env = env;
 	o->exporter = exporter;
 	fill_place(url, &o->place);
-	make_table(o);
-	*pub = &o->base;
+	*pub = &o->around.base;
 	return WHERRY_OK;
 }
 

@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +24,7 @@
 #include <wherry/version.h>
 
 #include "config/settings.h"
+#include "publish/curl_start.h"
 #include "publish/flight.h"
 #include "publish/parts.h"
 #include "publish/webhook/webhook_watch.h"
@@ -53,14 +53,6 @@ static curl_socket_t open_socket(void *ctx, curlsocktype purpose,
 }
 
 /* ---- open and close ---- */
-
-static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
-static CURLcode curl_ready;
-
-static void begin_curl(void)
-{
-	curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT);
-}
 
 static void release(wh_webhook *p, wh_webhook_slot *s)
 {
@@ -166,12 +158,10 @@ static wherry_code open_as(const wh_publisher_driver *driver, const char *rest,
 			   wherry_publisher **out, wherry_error *err)
 {
 	wh_webhook *p;
-	wherry_code code;
+	wherry_code code = wh_curl_start(err);
 
-	(void)pthread_once(&curl_once, begin_curl);
-	if (curl_ready != CURLE_OK)
-		return wh_fail(err, WHERRY_NOMEM, "libcurl cannot start: %s",
-			       curl_easy_strerror(curl_ready));
+	if (code != WHERRY_OK)
+		return code;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return wh_oom(err);
