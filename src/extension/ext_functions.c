@@ -11,7 +11,12 @@
 #include "base/error.h"
 #include "extension/extension.h"
 
-enum { DEFAULT_LEASE_US = 30 * 1000000, MOST_JSON = 256 << 20 };
+enum { DEFAULT_LEASE_US = 30 * 1000000 };
+
+/* What is done to messages: the way of functions that settle. */
+enum { ACK, NACK, EXTEND, DEAD_LETTER };
+/* The way of functions of topics. */
+enum { SUBSCRIBE, UNSUBSCRIBE };
 
 typedef wherry_code (*ext_fn)(const ext_call *call, wherry_error *err);
 
@@ -99,12 +104,10 @@ static wherry_code publish(const ext_call *call, wherry_error *err)
 		code = wh_ext_need(call, 0, "the topic", &topic, err);
 	if (code == WHERRY_OK)
 		code = read_message(call, &msg, err);
-	if (code != WHERRY_OK)
-		return code;
-	topics = wh_ext_open(call->ext, EXT_TOPICS, NULL, NULL, NULL, err);
-	if (!topics)
-		return err->code;
-	code = wherry_topics_publish(topics, topic, &msg, &n, err);
+	if (code == WHERRY_OK)
+		code = wh_ext_open_topics(call, &topics, err);
+	if (code == WHERRY_OK)
+		code = wherry_topics_publish(topics, topic, &msg, &n, err);
 	if (code == WHERRY_OK)
 		sqlite3_result_int64(call->context, n);
 	return code;
@@ -119,86 +122,50 @@ static wherry_code subscribe(const ext_call *call, wherry_error *err)
 
 	if (code == WHERRY_OK)
 		code = wh_ext_need(call, 1, "the queue", &queue, err);
-	if (code != WHERRY_OK)
-		return code;
-	topics = wh_ext_open(call->ext, EXT_TOPICS, NULL, NULL, NULL, err);
-	if (!topics)
-		return err->code;
-	code = wherry_topics_subscribe(topics, topic, queue, err);
-	sqlite3_result_int(call->context, code == WHERRY_OK);
-	return code;
-}
-
-static wherry_code unsubscribe(const ext_call *call, wherry_error *err)
-{
-	const char *topic, *queue;
-	wherry_topics *topics;
-	wherry_code code = wh_ext_need(call, 0, "the topic", &topic, err);
-
 	if (code == WHERRY_OK)
-		code = wh_ext_need(call, 1, "the queue", &queue, err);
+		code = wh_ext_open_topics(call, &topics, err);
 	if (code != WHERRY_OK)
 		return code;
-	topics = wh_ext_open(call->ext, EXT_TOPICS, NULL, NULL, NULL, err);
-	if (!topics)
-		return err->code;
-	code = wherry_topics_unsubscribe(topics, topic, queue, err);
+	code = call->way == SUBSCRIBE
+		       ? wherry_topics_subscribe(topics, topic, queue, err)
+		       : wherry_topics_unsubscribe(topics, topic, queue, err);
 	sqlite3_result_int(call->context, code == WHERRY_OK);
-	return code == WHERRY_NOTFOUND ? WHERRY_OK : code;
+	return call->way == UNSUBSCRIBE && code == WHERRY_NOTFOUND ? WHERRY_OK : code;
 }
 
-/* A settlement: what happens to leased messages.  Arguments from `from` on are its own. */
-typedef wherry_code (*settle_fn)(wherry_queue *queue, const char *token,
-				 const int64_t *ids, size_t n, const ext_call *call,
-				 int64_t *out_n, wherry_error *err);
-
-static wherry_code do_ack(wherry_queue *queue, const char *token, const int64_t *ids,
-			  size_t n, const ext_call *call, int64_t *out_n,
-			  wherry_error *err)
-{
-	(void)call;
-	return wherry_queue_ack(queue, token, ids, n, out_n, err);
-}
-
-static wherry_code do_nack(wherry_queue *queue, const char *token, const int64_t *ids,
-			   size_t n, const ext_call *call, int64_t *out_n,
-			   wherry_error *err)
+/* Do to leased messages what the function is for.  Its arguments behind the token say how. */
+static wherry_code settle(const ext_call *call, wherry_queue *queue, const char *token,
+			  const int64_t *ids, size_t n, int64_t *out_n, wherry_error *err)
 {
 	wherry_nack how = WHERRY_NACK(.error = wh_ext_text(call, 4),
 				      .not_counted = wh_ext_true(call, 5));
-	wherry_code code = wh_ext_duration(call, 3, "the delay", 0, &how.delay_us, err);
-
-	return code == WHERRY_OK
-		       ? wherry_queue_nack(queue, token, ids, n, &how, out_n, err)
-		       : code;
-}
-
-static wherry_code do_extend(wherry_queue *queue, const char *token, const int64_t *ids,
-			     size_t n, const ext_call *call, int64_t *out_n,
-			     wherry_error *err)
-{
-	int64_t lease_us;
-	wherry_code code =
-		wh_ext_duration(call, 3, "the lease", DEFAULT_LEASE_US, &lease_us, err);
-
-	return code == WHERRY_OK
-		       ? wherry_queue_extend(queue, token, ids, n, lease_us, out_n, err)
-		       : code;
-}
-
-static wherry_code do_dead_letter(wherry_queue *queue, const char *token,
-				  const int64_t *ids, size_t n, const ext_call *call,
-				  int64_t *out_n, wherry_error *err)
-{
 	const char *reason;
-	wherry_code code = wh_ext_need(call, 3, "the reason", &reason, err);
+	int64_t lease_us;
+	wherry_code code;
 
-	return code == WHERRY_OK ? wherry_queue_dead_letter(queue, token, ids, n, reason,
-							    out_n, err)
-				 : code;
+	switch (call->way) {
+	case NACK:
+		code = wh_ext_duration(call, 3, "the delay", 0, &how.delay_us, err);
+		return code == WHERRY_OK
+			       ? wherry_queue_nack(queue, token, ids, n, &how, out_n, err)
+			       : code;
+	case EXTEND:
+		code = wh_ext_duration(call, 3, "the lease", DEFAULT_LEASE_US, &lease_us,
+				       err);
+		return code == WHERRY_OK ? wherry_queue_extend(queue, token, ids, n,
+							       lease_us, out_n, err)
+					 : code;
+	case DEAD_LETTER:
+		code = wh_ext_need(call, 3, "the reason", &reason, err);
+		return code == WHERRY_OK ? wherry_queue_dead_letter(queue, token, ids, n,
+								    reason, out_n, err)
+					 : code;
+	default:
+		return wherry_queue_ack(queue, token, ids, n, out_n, err);
+	}
 }
 
-static wherry_code settle_one(const ext_call *call, settle_fn settle, wherry_error *err)
+static wherry_code settle_one(const ext_call *call, wherry_error *err)
 {
 	wherry_queue *queue;
 	const char *token;
@@ -210,7 +177,7 @@ static wherry_code settle_one(const ext_call *call, settle_fn settle, wherry_err
 	if (code == WHERRY_OK)
 		code = wh_ext_open_queue(call, &queue, err);
 	if (code == WHERRY_OK)
-		code = settle(queue, token, &id, 1, call, &n, err);
+		code = settle(call, queue, token, &id, 1, &n, err);
 	if (code == WHERRY_STALE) /* The number says it. */
 		code = WHERRY_OK;
 	if (code == WHERRY_OK)
@@ -218,7 +185,7 @@ static wherry_code settle_one(const ext_call *call, settle_fn settle, wherry_err
 	return code;
 }
 
-static wherry_code settle_many(const ext_call *call, settle_fn settle, wherry_error *err)
+static wherry_code settle_many(const ext_call *call, wherry_error *err)
 {
 	wherry_queue *queue;
 	const char *token;
@@ -232,53 +199,13 @@ static wherry_code settle_many(const ext_call *call, settle_fn settle, wherry_er
 	if (code == WHERRY_OK)
 		code = wh_ext_open_queue(call, &queue, err);
 	if (code == WHERRY_OK && ids.n > 0)
-		code = settle(queue, token, ids.numbers, ids.n, call, &n, err);
+		code = settle(call, queue, token, ids.numbers, ids.n, &n, err);
 	if (code == WHERRY_STALE)
 		code = WHERRY_OK;
 	if (code == WHERRY_OK)
 		sqlite3_result_int64(call->context, n);
 	wh_ext_list_clear(&ids);
 	return code;
-}
-
-static wherry_code ack(const ext_call *call, wherry_error *err)
-{
-	return settle_one(call, do_ack, err);
-}
-
-static wherry_code nack(const ext_call *call, wherry_error *err)
-{
-	return settle_one(call, do_nack, err);
-}
-
-static wherry_code extend(const ext_call *call, wherry_error *err)
-{
-	return settle_one(call, do_extend, err);
-}
-
-static wherry_code dead_letter(const ext_call *call, wherry_error *err)
-{
-	return settle_one(call, do_dead_letter, err);
-}
-
-static wherry_code ack_many(const ext_call *call, wherry_error *err)
-{
-	return settle_many(call, do_ack, err);
-}
-
-static wherry_code nack_many(const ext_call *call, wherry_error *err)
-{
-	return settle_many(call, do_nack, err);
-}
-
-static wherry_code extend_many(const ext_call *call, wherry_error *err)
-{
-	return settle_many(call, do_extend, err);
-}
-
-static wherry_code dead_letter_many(const ext_call *call, wherry_error *err)
-{
-	return settle_many(call, do_dead_letter, err);
 }
 
 static wherry_code cancel(const ext_call *call, wherry_error *err)
@@ -337,42 +264,39 @@ static wherry_code offer(const ext_call *call, wherry_error *err)
 	return code;
 }
 
-typedef enum done_how { DONE, NACK, EXTEND, DEAD } done_how;
-
 /* Settle messages that were polled.  Arguments behind the token are those of the function. */
-static wherry_code settle_delayed(const ext_call *call, done_how how,
-				  const char *const *tokens, size_t n,
-				  wherry_ack_outcome *out, wherry_error *err)
+static wherry_code settle_delayed(const ext_call *call, const char *const *tokens,
+				  size_t n, wherry_ack_outcome *out, wherry_error *err)
 {
-	static const int type_at[] = {[DONE] = 2, [NACK] = 4, [EXTEND] = 3, [DEAD] = 3};
+	static const int type_at[] = {
+		[ACK] = 2, [NACK] = 4, [EXTEND] = 3, [DEAD_LETTER] = 3};
 	wherry_delayed *delayed;
 	const char *reason = NULL;
 	int64_t time_us = 0;
 	wherry_code code = WHERRY_OK;
 
-	if (how == NACK)
+	if (call->way == NACK)
 		code = wh_ext_duration(call, 2, "the delay", 0, &time_us, err);
-	else if (how == EXTEND)
+	else if (call->way == EXTEND)
 		code = wh_ext_duration(call, 2, "the lease", DEFAULT_LEASE_US, &time_us,
 				       err);
-	else if (how == DEAD)
+	else if (call->way == DEAD_LETTER)
 		code = wh_ext_need(call, 2, "the reason", &reason, err);
 	if (code == WHERRY_OK)
-		code = wh_ext_open_delayed(call, type_at[how], &delayed, err);
+		code = wh_ext_open_delayed(call, type_at[call->way], &delayed, err);
 	if (code != WHERRY_OK || n == 0)
 		return code;
-	switch (how) {
-	case DONE:
-		return wherry_delayed_ack(delayed, tokens, n, out, err);
+	switch (call->way) {
 	case NACK:
 		return wherry_delayed_nack(delayed, tokens, n, time_us,
 					   wh_ext_text(call, 3), out, err);
 	case EXTEND:
 		return wherry_delayed_extend(delayed, tokens, n, time_us, out, err);
-	case DEAD:
-		break;
+	case DEAD_LETTER:
+		return wherry_delayed_dead_letter(delayed, tokens, n, reason, out, err);
+	default:
+		return wherry_delayed_ack(delayed, tokens, n, out, err);
 	}
-	return wherry_delayed_dead_letter(delayed, tokens, n, reason, out, err);
 }
 
 static const char *ack_outcome(wherry_ack_outcome outcome)
@@ -386,84 +310,41 @@ static const char *ack_outcome(wherry_ack_outcome outcome)
 	return names[outcome];
 }
 
-static wherry_code one_delayed(const ext_call *call, done_how how, wherry_error *err)
+static wherry_code one_delayed(const ext_call *call, wherry_error *err)
 {
 	wherry_ack_outcome outcome = WHERRY_LEASE_LOST;
 	const char *token;
 	wherry_code code = wh_ext_need(call, 1, "the token", &token, err);
 
 	if (code == WHERRY_OK)
-		code = settle_delayed(call, how, &token, 1, &outcome, err);
+		code = settle_delayed(call, &token, 1, &outcome, err);
 	if (code == WHERRY_OK)
 		sqlite3_result_text(call->context, ack_outcome(outcome), -1,
 				    SQLITE_STATIC);
 	return code;
 }
 
-static wherry_code many_delayed(const ext_call *call, done_how how, wherry_error *err)
+static void put_outcome(wh_buf *json, const void *items, size_t i)
 {
-	wherry_ack_outcome *outcomes = NULL;
-	wh_buf json = WH_BUF_INIT(MOST_JSON);
+	wh_buf_printf(json, "\"%s\"",
+		      ack_outcome(((const wherry_ack_outcome *)items)[i]));
+}
+
+static wherry_code many_delayed(const ext_call *call, wherry_error *err)
+{
+	wherry_ack_outcome *outcomes;
 	ext_list tokens;
 	wherry_code code = wh_ext_texts(call, 1, "the tokens", &tokens, err);
 
 	if (code != WHERRY_OK)
 		return code;
 	outcomes = wh_arena_alloc(&tokens.arena, (tokens.n + 1) * sizeof(*outcomes));
-	code = outcomes ? settle_delayed(call, how, tokens.texts, tokens.n, outcomes, err)
+	code = outcomes ? settle_delayed(call, tokens.texts, tokens.n, outcomes, err)
 			: wh_oom(err);
-	wh_buf_putc(&json, '[');
-	for (size_t i = 0; code == WHERRY_OK && i < tokens.n; i++)
-		wh_buf_printf(&json, "%s\"%s\"", i ? "," : "", ack_outcome(outcomes[i]));
-	wh_buf_putc(&json, ']');
 	if (code == WHERRY_OK)
-		code = wh_buf_check(&json, err);
-	if (code == WHERRY_OK)
-		sqlite3_result_text(call->context, wh_buf_str(&json), -1,
-				    SQLITE_TRANSIENT);
-	wh_buf_clear(&json);
+		code = wh_ext_give_array(call, tokens.n, put_outcome, outcomes, err);
 	wh_ext_list_clear(&tokens);
 	return code;
-}
-
-static wherry_code done(const ext_call *call, wherry_error *err)
-{
-	return one_delayed(call, DONE, err);
-}
-
-static wherry_code delayed_nack(const ext_call *call, wherry_error *err)
-{
-	return one_delayed(call, NACK, err);
-}
-
-static wherry_code delayed_extend(const ext_call *call, wherry_error *err)
-{
-	return one_delayed(call, EXTEND, err);
-}
-
-static wherry_code delayed_dead_letter(const ext_call *call, wherry_error *err)
-{
-	return one_delayed(call, DEAD, err);
-}
-
-static wherry_code done_many(const ext_call *call, wherry_error *err)
-{
-	return many_delayed(call, DONE, err);
-}
-
-static wherry_code delayed_nack_many(const ext_call *call, wherry_error *err)
-{
-	return many_delayed(call, NACK, err);
-}
-
-static wherry_code delayed_extend_many(const ext_call *call, wherry_error *err)
-{
-	return many_delayed(call, EXTEND, err);
-}
-
-static wherry_code delayed_dead_letter_many(const ext_call *call, wherry_error *err)
-{
-	return many_delayed(call, DEAD, err);
 }
 
 /* wherry_delayed_drop(queue, key, type, delayed) */
@@ -514,9 +395,13 @@ static wherry_code accept_one(const ext_call *call, wherry_error *err)
 	return code;
 }
 
+static void put_new(wh_buf *json, const void *items, size_t i)
+{
+	wh_buf_puts(json, ((const bool *)items)[i] ? "true" : "false");
+}
+
 static wherry_code accept_many(const ext_call *call, wherry_error *err)
 {
-	wh_buf json = WH_BUF_INIT(MOST_JSON);
 	wherry_inbox *inbox;
 	ext_list ids;
 	bool *new;
@@ -531,16 +416,8 @@ static wherry_code accept_many(const ext_call *call, wherry_error *err)
 	if (code == WHERRY_OK && ids.n > 0)
 		code = wherry_inbox_accept_many(inbox, wh_ext_text(call, 1), ids.texts,
 						ids.n, new, err);
-	wh_buf_putc(&json, '[');
-	for (size_t i = 0; code == WHERRY_OK && i < ids.n; i++)
-		wh_buf_printf(&json, "%s%s", i ? "," : "", new[i] ? "true" : "false");
-	wh_buf_putc(&json, ']');
 	if (code == WHERRY_OK)
-		code = wh_buf_check(&json, err);
-	if (code == WHERRY_OK)
-		sqlite3_result_text(call->context, wh_buf_str(&json), -1,
-				    SQLITE_TRANSIENT);
-	wh_buf_clear(&json);
+		code = wh_ext_give_array(call, ids.n, put_new, new, err);
 	wh_ext_list_clear(&ids);
 	return code;
 }
@@ -576,39 +453,40 @@ static const struct function {
 	const char *name;
 	int least, most; /* Number of arguments. */
 	ext_fn run;
+	int way; /* ext_call.way */
 } functions[] = {
-	{"wherry_enqueue", 2, 10, enqueue},
-	{"wherry_enqueue_many", 2, 10, wh_ext_enqueue_many},
-	{"wherry_send", 2, 9, send_one},
-	{"wherry_send_many", 2, 9, wh_ext_send_many},
-	{"wherry_publish", 2, 8, publish},
-	{"wherry_subscribe", 2, 2, subscribe},
-	{"wherry_unsubscribe", 2, 2, unsubscribe},
-	{"wherry_ack", 3, 3, ack},
-	{"wherry_nack", 3, 6, nack},
-	{"wherry_extend", 3, 4, extend},
-	{"wherry_dead_letter", 4, 4, dead_letter},
-	{"wherry_ack_many", 3, 3, ack_many},
-	{"wherry_nack_many", 3, 6, nack_many},
-	{"wherry_extend_many", 3, 4, extend_many},
-	{"wherry_dead_letter_many", 4, 4, dead_letter_many},
-	{"wherry_cancel", 2, 2, cancel},
-	{"wherry_queue_length", 1, 1, queue_length},
-	{"wherry_offer", 3, 8, offer},
-	{"wherry_offer_many", 3, 8, wh_ext_offer_many},
-	{"wherry_done", 2, 4, done},
-	{"wherry_delayed_nack", 2, 6, delayed_nack},
-	{"wherry_delayed_extend", 2, 5, delayed_extend},
-	{"wherry_delayed_dead_letter", 3, 5, delayed_dead_letter},
-	{"wherry_done_many", 2, 4, done_many},
-	{"wherry_delayed_nack_many", 2, 6, delayed_nack_many},
-	{"wherry_delayed_extend_many", 2, 5, delayed_extend_many},
-	{"wherry_delayed_dead_letter_many", 3, 5, delayed_dead_letter_many},
-	{"wherry_delayed_drop", 2, 4, delayed_drop},
-	{"wherry_accept", 1, 3, accept_one},
-	{"wherry_accept_many", 1, 3, accept_many},
-	{"wherry_inbox_purge", 1, 2, inbox_purge},
-	{"wherry_version", 0, 0, version},
+	{"wherry_enqueue", 2, 10, enqueue, 0},
+	{"wherry_enqueue_many", 2, 10, wh_ext_enqueue_many, 0},
+	{"wherry_send", 2, 9, send_one, 0},
+	{"wherry_send_many", 2, 9, wh_ext_send_many, 0},
+	{"wherry_publish", 2, 8, publish, 0},
+	{"wherry_subscribe", 2, 2, subscribe, SUBSCRIBE},
+	{"wherry_unsubscribe", 2, 2, subscribe, UNSUBSCRIBE},
+	{"wherry_ack", 3, 3, settle_one, ACK},
+	{"wherry_nack", 3, 6, settle_one, NACK},
+	{"wherry_extend", 3, 4, settle_one, EXTEND},
+	{"wherry_dead_letter", 4, 4, settle_one, DEAD_LETTER},
+	{"wherry_ack_many", 3, 3, settle_many, ACK},
+	{"wherry_nack_many", 3, 6, settle_many, NACK},
+	{"wherry_extend_many", 3, 4, settle_many, EXTEND},
+	{"wherry_dead_letter_many", 4, 4, settle_many, DEAD_LETTER},
+	{"wherry_cancel", 2, 2, cancel, 0},
+	{"wherry_queue_length", 1, 1, queue_length, 0},
+	{"wherry_offer", 3, 8, offer, 0},
+	{"wherry_offer_many", 3, 8, wh_ext_offer_many, 0},
+	{"wherry_done", 2, 4, one_delayed, ACK},
+	{"wherry_delayed_nack", 2, 6, one_delayed, NACK},
+	{"wherry_delayed_extend", 2, 5, one_delayed, EXTEND},
+	{"wherry_delayed_dead_letter", 3, 5, one_delayed, DEAD_LETTER},
+	{"wherry_done_many", 2, 4, many_delayed, ACK},
+	{"wherry_delayed_nack_many", 2, 6, many_delayed, NACK},
+	{"wherry_delayed_extend_many", 2, 5, many_delayed, EXTEND},
+	{"wherry_delayed_dead_letter_many", 3, 5, many_delayed, DEAD_LETTER},
+	{"wherry_delayed_drop", 2, 4, delayed_drop, 0},
+	{"wherry_accept", 1, 3, accept_one, 0},
+	{"wherry_accept_many", 1, 3, accept_many, 0},
+	{"wherry_inbox_purge", 1, 2, inbox_purge, 0},
+	{"wherry_version", 0, 0, version, 0},
 };
 
 typedef struct registered {
@@ -619,7 +497,7 @@ typedef struct registered {
 static void run(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
 	const registered *r = sqlite3_user_data(context);
-	const ext_call call = {r->ext, argc, argv, context};
+	const ext_call call = {r->ext, argc, argv, context, r->function->way};
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	if (r->function->run(&call, &err) != WHERRY_OK)

@@ -1,51 +1,75 @@
 /*
  * Functions that take many messages: all or none.
  */
-#include <jansson.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "extension/extension.h"
 
-enum { MOST_JSON = 256 << 20 };
+/* Read message i, of the type that the function sends. */
+typedef wherry_code (*read_fn)(const ext_columns *c, size_t i, void *out,
+			       wherry_error *err);
 
-/* Give the ids, 0 as null, as a JSON array. */
-static wherry_code give_ids(const ext_call *call, const int64_t *ids, size_t n,
-			    wherry_error *err)
+/* The messages of one call, and room for a result for each. */
+typedef struct batch {
+	ext_columns columns;
+	void *msgs, *results;
+} batch;
+
+/* Read the messages from `n` arguments, from the one at `first` on.  End it also after a failure. */
+static wherry_code begin(const ext_call *call, const char *function, int first, int n,
+			 read_fn read, size_t msg_size, size_t result_size, batch *out,
+			 wherry_error *err)
 {
-	wh_buf json = WH_BUF_INIT(MOST_JSON);
 	wherry_code code;
 
-	wh_buf_putc(&json, '[');
-	for (size_t i = 0; i < n; i++) {
-		if (i > 0)
-			wh_buf_putc(&json, ',');
-		if (ids[i])
-			wh_buf_int(&json, ids[i]);
-		else
-			wh_buf_puts(&json, "null");
-	}
-	wh_buf_putc(&json, ']');
-	code = wh_buf_check(&json, err);
+	*out = (batch){.msgs = NULL};
+	code = wh_ext_columns(call, first, n, &out->columns, err);
 	if (code == WHERRY_OK)
-		sqlite3_result_text(call->context, wh_buf_str(&json), -1,
-				    SQLITE_TRANSIENT);
-	wh_buf_clear(&json);
+		code = wh_ext_check_open(call->ext, function, err);
+	if (code != WHERRY_OK)
+		return code;
+	out->msgs = calloc(out->columns.n + 1, msg_size);
+	out->results = calloc(out->columns.n + 1, result_size);
+	if (!out->msgs || !out->results)
+		return wh_oom(err);
+	for (size_t i = 0; code == WHERRY_OK && i < out->columns.n; i++)
+		code = read(&out->columns, i, (char *)out->msgs + i * msg_size, err);
 	return code;
 }
 
-/* Room for n messages and their results; n may be 0. */
-static void *room(size_t n, size_t each)
+static void end(batch *b)
 {
-	return calloc(n + 1, each);
+	free(b->msgs);
+	free(b->results);
+	wh_ext_columns_clear(&b->columns);
+}
+
+/* An id; 0: null. */
+static void put_id(wh_buf *json, const void *items, size_t i)
+{
+	int64_t id = ((const int64_t *)items)[i];
+
+	if (id)
+		wh_buf_int(json, id);
+	else
+		wh_buf_puts(json, "null");
+}
+
+static void put_outcome(wh_buf *json, const void *items, size_t i)
+{
+	wh_buf_printf(json, "\"%s\"",
+		      wh_ext_offer_outcome(((const wherry_offer_outcome *)items)[i]));
 }
 
 /* ---- wherry_enqueue_many(topics, payloads, keys, message_ids, headers, aggregate_types,
  * aggregate_ids, trace_ids, lock_key, outbox) ---- */
 
-static wherry_code read_enqueued(const ext_columns *c, size_t i, wherry_message *msg,
+static wherry_code read_enqueued(const ext_columns *c, size_t i, void *out,
 				 wherry_error *err)
 {
+	wherry_message *msg = out;
+	enum { BODY = 1 };
 	const char **const texts[] = {&msg->topic,        NULL,
 				      &msg->key,          &msg->message_id,
 				      &msg->headers,      &msg->aggregate_type,
@@ -58,10 +82,10 @@ static wherry_code read_enqueued(const ext_columns *c, size_t i, wherry_message 
 
 	wherry_message_init(msg);
 	for (int column = 0; code == WHERRY_OK && column < 8; column++)
-		code = texts[column] ? wh_ext_element_text(c, column, i, whats[column],
-							   texts[column], NULL, err)
-				     : wh_ext_element_text(c, column, i, whats[column],
-							   &body, &msg->body_len, err);
+		code = column == BODY ? wh_ext_element_text(c, column, i, whats[column],
+							    &body, &msg->body_len, err)
+				      : wh_ext_element_text(c, column, i, whats[column],
+							    texts[column], NULL, err);
 	msg->body = body;
 	if (code == WHERRY_OK && (!body || !msg->topic))
 		return wh_fail(err, WHERRY_INVALID, "message %zu: %s is NULL", i + 1,
@@ -73,41 +97,30 @@ wherry_code wh_ext_enqueue_many(const ext_call *call, wherry_error *err)
 {
 	const char *name = wh_ext_text(call, 9);
 	wherry_outbox *outbox = NULL;
-	wherry_message *msgs = NULL;
-	int64_t *ids = NULL;
-	ext_columns columns;
-	wherry_code code = wh_ext_columns(call, 0, 8, &columns, err);
+	batch b;
+	wherry_code code = begin(call, "wherry_enqueue_many", 0, 8, read_enqueued,
+				 sizeof(wherry_message), sizeof(int64_t), &b, err);
 
-	if (code == WHERRY_OK)
-		code = wh_ext_check_open(call->ext, "wherry_enqueue_many", err);
-	if (code == WHERRY_OK) {
-		msgs = room(columns.n, sizeof(*msgs));
-		ids = room(columns.n, sizeof(*ids));
-		code = msgs && ids ? WHERRY_OK : wh_oom(err);
-	}
-	for (size_t i = 0; code == WHERRY_OK && i < columns.n; i++)
-		code = read_enqueued(&columns, i, &msgs[i], err);
 	if (code == WHERRY_OK) {
 		outbox = wh_ext_open(call->ext, EXT_OUTBOX, name ? name : "outbox", NULL,
 				     NULL, err);
 		code = outbox ? WHERRY_OK : err->code;
 	}
-	if (code == WHERRY_OK && columns.n > 0)
-		code = wherry_outbox_enqueue_many(outbox, msgs, columns.n, 0, ids, err);
+	if (code == WHERRY_OK && b.columns.n > 0)
+		code = wherry_outbox_enqueue_many(outbox, b.msgs, b.columns.n, 0,
+						  b.results, err);
 	if (code == WHERRY_OK)
-		code = give_ids(call, ids, columns.n, err);
-	free(msgs);
-	free(ids);
-	wh_ext_columns_clear(&columns);
+		code = wh_ext_give_array(call, b.columns.n, put_id, b.results, err);
+	end(&b);
 	return code;
 }
 
 /* ---- wherry_send_many(queue, bodies, headers, delays, expires, correlation_ids, reply_tos,
  * message_ids, topics) ---- */
 
-static wherry_code read_sent(const ext_columns *c, size_t i, wherry_queue_message *msg,
-			     wherry_error *err)
+static wherry_code read_sent(const ext_columns *c, size_t i, void *out, wherry_error *err)
 {
+	wherry_queue_message *msg = out;
 	const char *body = NULL;
 	wherry_code code;
 
@@ -141,38 +154,27 @@ static wherry_code read_sent(const ext_columns *c, size_t i, wherry_queue_messag
 
 wherry_code wh_ext_send_many(const ext_call *call, wherry_error *err)
 {
-	wherry_queue_message *msgs = NULL;
 	wherry_queue *queue = NULL;
-	int64_t *ids = NULL;
-	ext_columns columns;
-	wherry_code code = wh_ext_columns(call, 1, 8, &columns, err);
+	batch b;
+	wherry_code code = begin(call, "wherry_send_many", 1, 8, read_sent,
+				 sizeof(wherry_queue_message), sizeof(int64_t), &b, err);
 
 	if (code == WHERRY_OK)
-		code = wh_ext_check_open(call->ext, "wherry_send_many", err);
-	if (code == WHERRY_OK) {
-		msgs = room(columns.n, sizeof(*msgs));
-		ids = room(columns.n, sizeof(*ids));
-		code = msgs && ids ? WHERRY_OK : wh_oom(err);
-	}
-	for (size_t i = 0; code == WHERRY_OK && i < columns.n; i++)
-		code = read_sent(&columns, i, &msgs[i], err);
-	if (code == WHERRY_OK)
 		code = wh_ext_open_queue(call, &queue, err);
-	if (code == WHERRY_OK && columns.n > 0)
-		code = wherry_queue_send_many(queue, msgs, columns.n, ids, err);
+	if (code == WHERRY_OK && b.columns.n > 0)
+		code = wherry_queue_send_many(queue, b.msgs, b.columns.n, b.results, err);
 	if (code == WHERRY_OK)
-		code = give_ids(call, ids, columns.n, err);
-	free(msgs);
-	free(ids);
-	wh_ext_columns_clear(&columns);
+		code = wh_ext_give_array(call, b.columns.n, put_id, b.results, err);
+	end(&b);
 	return code;
 }
 
 /* ---- wherry_offer_many(queue, keys, bodies, delays, ats, if_absent, type, delayed) ---- */
 
-static wherry_code read_offered(const ext_columns *c, size_t i,
-				wherry_delayed_message *msg, wherry_error *err)
+static wherry_code read_offered(const ext_columns *c, size_t i, void *out,
+				wherry_error *err)
 {
+	wherry_delayed_message *msg = out;
 	const char *body = NULL;
 	wherry_code code;
 
@@ -192,53 +194,23 @@ static wherry_code read_offered(const ext_columns *c, size_t i,
 		       : code;
 }
 
-static wherry_code give_outcomes(const ext_call *call,
-				 const wherry_offer_outcome *outcomes, size_t n,
-				 wherry_error *err)
-{
-	wh_buf json = WH_BUF_INIT(MOST_JSON);
-	wherry_code code;
-
-	wh_buf_putc(&json, '[');
-	for (size_t i = 0; i < n; i++)
-		wh_buf_printf(&json, "%s\"%s\"", i ? "," : "",
-			      wh_ext_offer_outcome(outcomes[i]));
-	wh_buf_putc(&json, ']');
-	code = wh_buf_check(&json, err);
-	if (code == WHERRY_OK)
-		sqlite3_result_text(call->context, wh_buf_str(&json), -1,
-				    SQLITE_TRANSIENT);
-	wh_buf_clear(&json);
-	return code;
-}
-
 wherry_code wh_ext_offer_many(const ext_call *call, wherry_error *err)
 {
-	wherry_delayed_message *msgs = NULL;
-	wherry_offer_outcome *outcomes = NULL;
 	wherry_delayed *delayed = NULL;
-	ext_columns columns;
-	wherry_code code = wh_ext_columns(call, 1, 4, &columns, err);
+	batch b;
+	wherry_code code = begin(call, "wherry_offer_many", 1, 4, read_offered,
+				 sizeof(wherry_delayed_message),
+				 sizeof(wherry_offer_outcome), &b, err);
 
-	if (code == WHERRY_OK)
-		code = wh_ext_check_open(call->ext, "wherry_offer_many", err);
-	if (code == WHERRY_OK) {
-		msgs = room(columns.n, sizeof(*msgs));
-		outcomes = room(columns.n, sizeof(*outcomes));
-		code = msgs && outcomes ? WHERRY_OK : wh_oom(err);
-	}
-	for (size_t i = 0; code == WHERRY_OK && i < columns.n; i++) {
-		code = read_offered(&columns, i, &msgs[i], err);
-		msgs[i].if_absent = wh_ext_true(call, 5);
-	}
+	for (size_t i = 0; code == WHERRY_OK && i < b.columns.n; i++)
+		((wherry_delayed_message *)b.msgs)[i].if_absent = wh_ext_true(call, 5);
 	if (code == WHERRY_OK)
 		code = wh_ext_open_delayed(call, 6, &delayed, err);
-	if (code == WHERRY_OK && columns.n > 0)
-		code = wherry_delayed_offer_many(delayed, msgs, columns.n, outcomes, err);
+	if (code == WHERRY_OK && b.columns.n > 0)
+		code = wherry_delayed_offer_many(delayed, b.msgs, b.columns.n, b.results,
+						 err);
 	if (code == WHERRY_OK)
-		code = give_outcomes(call, outcomes, columns.n, err);
-	free(msgs);
-	free(outcomes);
-	wh_ext_columns_clear(&columns);
+		code = wh_ext_give_array(call, b.columns.n, put_outcome, b.results, err);
+	end(&b);
 	return code;
 }

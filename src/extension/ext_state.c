@@ -215,6 +215,13 @@ wherry_code wh_ext_open_queue(const ext_call *call, wherry_queue **out, wherry_e
 	return *out ? WHERRY_OK : err->code;
 }
 
+wherry_code wh_ext_open_topics(const ext_call *call, wherry_topics **out,
+			       wherry_error *err)
+{
+	*out = wh_ext_open(call->ext, EXT_TOPICS, NULL, NULL, NULL, err);
+	return *out ? WHERRY_OK : err->code;
+}
+
 wherry_code wh_ext_open_delayed(const ext_call *call, int type, wherry_delayed **out,
 				wherry_error *err)
 {

@@ -98,6 +98,27 @@ static wherry_code done(rows *r, wherry_code code, wherry_error *err)
 	return code == WHERRY_OK && r->lacks_memory ? wh_oom(err) : code;
 }
 
+/* The arguments n, lease and max_attempts, which begin with the second one. */
+static wherry_code read_leasing(const ext_call *call, int64_t *limit, int64_t *lease_us,
+				int32_t *max_attempts, wherry_error *err)
+{
+	int64_t most;
+	wherry_code code =
+		wh_ext_integer(call, 1, "the number of messages", 1, limit, err);
+
+	if (code == WHERRY_OK)
+		code = wh_ext_duration(call, 2, "the lease", 0, lease_us, err);
+	if (code == WHERRY_OK)
+		code = wh_ext_integer(call, 3, "the number of attempts", 0, &most, err);
+	if (code != WHERRY_OK || *limit == 0)
+		return code;
+	if (most < 0 || most > INT32_MAX)
+		return wh_fail(err, WHERRY_INVALID,
+			       "the number of attempts is out of range");
+	*max_attempts = (int32_t)most;
+	return WHERRY_OK;
+}
+
 /* ---- wherry_receive(queue, n, lease, max_attempts, after) ---- */
 
 static wherry_code visit_received(void *ctx, const wherry_queue_message *msg)
@@ -125,22 +146,13 @@ static wherry_code receive(const ext_call *call, rows *out, wherry_error *err)
 	wherry_receive_options options = WHERRY_RECEIVE_OPTIONS(.mode = WHERRY_LEASE);
 	const char *name;
 	wherry_queue *queue;
-	int64_t most;
 	wherry_code code = wh_ext_need(call, 0, "the queue", &name, err);
 
 	if (code == WHERRY_OK)
-		code = wh_ext_integer(call, 1, "the number of messages", 1,
-				      &options.limit, err);
-	if (code == WHERRY_OK)
-		code = wh_ext_duration(call, 2, "the lease", 0, &options.lease_us, err);
-	if (code == WHERRY_OK)
-		code = wh_ext_integer(call, 3, "the number of attempts", 0, &most, err);
+		code = read_leasing(call, &options.limit, &options.lease_us,
+				    &options.max_attempts, err);
 	if (code != WHERRY_OK || options.limit == 0)
 		return code;
-	if (most < 0 || most > INT32_MAX)
-		return wh_fail(err, WHERRY_INVALID,
-			       "the number of attempts is out of range");
-	options.max_attempts = (int32_t)most;
 	/* An argument that is given as NULL, unlike one that is left out. */
 	if (call->argv[2] && sqlite3_value_type(call->argv[2]) == SQLITE_NULL) {
 		options.mode = WHERRY_ATOMIC;
@@ -178,22 +190,13 @@ static wherry_code poll(const ext_call *call, rows *out, wherry_error *err)
 	wherry_poll_options options = WHERRY_POLL_OPTIONS(.limit = 1);
 	const char *name, *type = wh_ext_text(call, 4), *table = wh_ext_text(call, 5);
 	wherry_delayed *delayed;
-	int64_t most;
 	wherry_code code = wh_ext_need(call, 0, "the queue", &name, err);
 
 	if (code == WHERRY_OK)
-		code = wh_ext_integer(call, 1, "the number of messages", 1,
-				      &options.limit, err);
-	if (code == WHERRY_OK)
-		code = wh_ext_duration(call, 2, "the lease", 0, &options.lease_us, err);
-	if (code == WHERRY_OK)
-		code = wh_ext_integer(call, 3, "the number of attempts", 0, &most, err);
+		code = read_leasing(call, &options.limit, &options.lease_us,
+				    &options.max_attempts, err);
 	if (code != WHERRY_OK || options.limit == 0)
 		return code;
-	if (most < 0 || most > INT32_MAX)
-		return wh_fail(err, WHERRY_INVALID,
-			       "the number of attempts is out of range");
-	options.max_attempts = (int32_t)most;
 	delayed = wh_ext_open(call->ext, EXT_DELAYED, table ? table : "delayed", name,
 			      type ? type : "bytes", err);
 	return delayed ? wherry_delayed_poll(delayed, &options, visit_polled, out, NULL,
@@ -387,7 +390,7 @@ static int vtab_filter(sqlite3_vtab_cursor *base, int which, const char *unused,
 	const registered *r = ((vtab *)base->pVtab)->registered;
 	cursor *c = (cursor *)base;
 	sqlite3_value *arguments[MOST_ARGUMENTS] = {NULL};
-	const ext_call call = {r->ext, MOST_ARGUMENTS, arguments, NULL};
+	const ext_call call = {r->ext, MOST_ARGUMENTS, arguments, NULL, 0};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int at = 0;
 

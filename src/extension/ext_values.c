@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "extension/extension.h"
 
-enum { LONGEST_DURATION = 80, MOST_DAYS = 36500 };
+enum { LONGEST_DURATION = 80, MOST_DAYS = 36500, MOST_JSON = 256 << 20 };
 
 static sqlite3_value *value_at(const ext_call *call, int i)
 {
@@ -374,6 +374,29 @@ wherry_code wh_ext_element_time(const ext_columns *c, int column, size_t i,
 		return WHERRY_OK;
 	return json_is_number(item) ? of_unix(json_number_value(item), what, out_us, err)
 				    : of_date(json_string_value(item), what, out_us, err);
+}
+
+/* ---- results ---- */
+
+wherry_code wh_ext_give_array(const ext_call *call, size_t n, ext_put put,
+			      const void *items, wherry_error *err)
+{
+	wh_buf json = WH_BUF_INIT(MOST_JSON);
+	wherry_code code;
+
+	wh_buf_putc(&json, '[');
+	for (size_t i = 0; i < n; i++) {
+		if (i > 0)
+			wh_buf_putc(&json, ',');
+		put(&json, items, i);
+	}
+	wh_buf_putc(&json, ']');
+	code = wh_buf_check(&json, err);
+	if (code == WHERRY_OK)
+		sqlite3_result_text(call->context, wh_buf_str(&json), -1,
+				    SQLITE_TRANSIENT);
+	wh_buf_clear(&json);
+	return code;
 }
 
 /* ---- errors ---- */

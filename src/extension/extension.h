@@ -55,6 +55,7 @@ typedef struct ext_call {
 	int argc;
 	sqlite3_value **argv;
 	sqlite3_context *context; /* Where the result goes. */
+	int way; /* Of the row of the list of functions, for those that share code. */
 } ext_call;
 
 /* Return the outbox or queue of that name, which is opened if need be; NULL: it failed. */
@@ -142,10 +143,17 @@ wherry_code wh_ext_offer_many(const ext_call *call, wherry_error *err);
 /* Open the delayed queue that argument 0 names; its type is argument `type`, its table the next. */
 wherry_code wh_ext_open_delayed(const ext_call *call, int type, wherry_delayed **out,
 				wherry_error *err);
+wherry_code wh_ext_open_topics(const ext_call *call, wherry_topics **out,
+			       wherry_error *err);
 wherry_code wh_ext_open_queue(const ext_call *call, wherry_queue **out,
 			      wherry_error *err);
 /* The name of an outcome of an offer. */
 const char *wh_ext_offer_outcome(wherry_offer_outcome outcome);
+
+/* Give a JSON array of n elements, each of which `put` writes. */
+typedef void (*ext_put)(wh_buf *json, const void *items, size_t i);
+wherry_code wh_ext_give_array(const ext_call *call, size_t n, ext_put put,
+			      const void *items, wherry_error *err);
 
 /* Make a function fail with Wherry's error. */
 void wh_ext_fail(sqlite3_context *context, const wherry_error *err);
