@@ -144,6 +144,18 @@ static bool skip(const char **at, const char *word)
 	return found;
 }
 
+void wh_put_percent(wh_buf *out, const char *value)
+{
+	for (; *value; value++) {
+		unsigned char c = (unsigned char)*value;
+
+		if (c > ' ' && c < 0x7f && c != '"' && c != '%')
+			wh_buf_putc(out, *value);
+		else
+			wh_buf_printf(out, "%%%02X", (unsigned)c);
+	}
+}
+
 wherry_code wh_decode_part(const char *scheme, const char *text, size_t len, char **out,
 			   wherry_error *err)
 {

@@ -69,6 +69,10 @@ typedef enum wh_part {
 	WH_PART_UNKNOWN
 } wh_part;
 
+/* Append text as CloudEvents' bindings to HTTP and NATS have it: characters that are not visible
+ * ASCII, and '"' and '%', are percent-encoded. */
+void wh_put_percent(wh_buf *out, const char *value);
+
 /* Percent-decode a part of the URL of a destination with this scheme, such as a user.  *out is replaced
  * and freed; the caller frees the new text.  INVALID: badly encoded; NOMEM. */
 wherry_code wh_decode_part(const char *scheme, const char *text, size_t len, char **out,

@@ -87,20 +87,6 @@ typedef struct attributes {
 	wherry_error *err;
 } attributes;
 
-/* Characters that are not visible ASCII are percent-encoded, as in the bindings to HTTP and
- * NATS. */
-static void put_percent(wh_buf *out, const char *value)
-{
-	for (; *value; value++) {
-		unsigned char c = (unsigned char)*value;
-
-		if (c > ' ' && c < 0x7f && c != '"' && c != '%')
-			wh_buf_putc(out, *value);
-		else
-			wh_buf_printf(out, "%%%02X", (unsigned)c);
-	}
-}
-
 static void put_attribute(void *ctx, const char *name, const char *value)
 {
 	attributes *to = ctx;
@@ -110,7 +96,7 @@ static void put_attribute(void *ctx, const char *name, const char *value)
 		return;
 	wh_buf_printf(&whole, "%s%s", to->binding->prefix, name);
 	if (to->binding->percent)
-		put_percent(&text, value);
+		wh_put_percent(&text, value);
 	else
 		wh_buf_puts(&text, value);
 	to->code = wh_buf_check(&whole, to->err);

@@ -98,19 +98,11 @@ static void put_number(wh_buf *out, const char *name, int64_t number)
 	wh_buf_putc(out, 0);
 }
 
-/* Append a line of Wherry's, encoded as in CloudEvents' binding to HTTP: characters that are not visible ASCII are
- * percent-encoded. */
+/* Append a line of Wherry's. */
 static void put_percent(wh_buf *out, const char *name, const char *value)
 {
 	wh_buf_printf(out, "wherry-%s: ", name);
-	for (; *value; value++) {
-		unsigned char c = (unsigned char)*value;
-
-		if (c > ' ' && c < 0x7f && c != '"' && c != '%')
-			wh_buf_putc(out, *value);
-		else
-			wh_buf_printf(out, "%%%02X", (unsigned)c);
-	}
+	wh_put_percent(out, value);
 	wh_buf_putc(out, 0);
 }
 
