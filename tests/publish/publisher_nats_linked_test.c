@@ -9,7 +9,7 @@
 static const char denying[] = "authorization { token: other }";
 
 /* A connection of the test, which adds streams and reads them. */
-static natsConnection *connect_to(const nats_server *server, jsCtx **js)
+static natsConnection *connect_to(const child_server *server, jsCtx **js)
 {
 	natsConnection *connection = NULL;
 
@@ -32,7 +32,7 @@ static void add_stream(jsCtx *js, const char *name, const char *subject, bool no
 
 static void *start(char *url, size_t cap)
 {
-	nats_server *server = nats_server_start("");
+	child_server *server = nats_server_start("");
 	natsConnection *connection;
 	jsCtx *js = NULL;
 
@@ -49,29 +49,29 @@ static void *start(char *url, size_t cap)
 
 static void stop(void *server)
 {
-	nats_server_stop(server);
+	child_server_stop(server);
 	nats_Close();
 }
 
 static void play(void *arg, publisher_play how)
 {
-	nats_server *server = arg;
+	child_server *server = arg;
 
 	switch (how) {
 	case PLAY_WELL:
 		if (server->pid)
-			nats_server_thaw(server);
-		nats_server_kill(server);
+			child_server_thaw(server);
+		child_server_kill(server);
 		nats_server_again(server, "");
 		break;
 	case PLAY_KILLED:
-		nats_server_kill(server);
+		child_server_kill(server);
 		break;
 	case PLAY_HANGS:
-		nats_server_freeze(server);
+		child_server_freeze(server);
 		break;
 	case PLAY_DENIES:
-		nats_server_kill(server);
+		child_server_kill(server);
 		nats_server_again(server, denying);
 		break;
 	}

@@ -9,7 +9,7 @@ static const char denying[] = "user default on nopass ~* +@all -xadd";
 
 static void *start(char *url, size_t cap)
 {
-	redis_server *server = redis_server_start("");
+	child_server *server = redis_server_start("");
 
 	if (!server)
 		return NULL;
@@ -20,28 +20,28 @@ static void *start(char *url, size_t cap)
 
 static void stop(void *server)
 {
-	redis_server_stop(server);
+	child_server_stop(server);
 }
 
 static void play(void *arg, publisher_play how)
 {
-	redis_server *server = arg;
+	child_server *server = arg;
 
 	switch (how) {
 	case PLAY_WELL:
 		if (server->pid)
-			redis_server_thaw(server);
-		redis_server_kill(server);
+			child_server_thaw(server);
+		child_server_kill(server);
 		redis_server_again(server, "");
 		break;
 	case PLAY_KILLED:
-		redis_server_kill(server);
+		child_server_kill(server);
 		break;
 	case PLAY_HANGS:
-		redis_server_freeze(server);
+		child_server_freeze(server);
 		break;
 	case PLAY_DENIES:
-		redis_server_kill(server);
+		child_server_kill(server);
 		redis_server_again(server, denying);
 		break;
 	}

@@ -1,31 +1,11 @@
 #include "redis_server.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 
 static const char program[] = "/usr/bin/redis-server";
 
-static int free_port(void)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET,
-				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t len = sizeof(address);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_true(fd >= 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-	(void)close(fd);
-	return ntohs(address.sin_port);
-}
-
-static redisContext *connect_to(const redis_server *server)
+static redisContext *connect_to(const child_server *server)
 {
 	redisContext *c = redisConnect("127.0.0.1", server->port);
 
@@ -36,7 +16,7 @@ static redisContext *connect_to(const redis_server *server)
 }
 
 /* A server with a password answers, too. */
-static bool answers(const redis_server *server)
+static bool answers(const child_server *server)
 {
 	redisContext *c = connect_to(server);
 	redisReply *reply = c ? redisCommand(c, "PING") : NULL;
@@ -50,7 +30,7 @@ static bool answers(const redis_server *server)
 	return ready;
 }
 
-static void write_configuration(const redis_server *server, const char *lines)
+static void write_configuration(const child_server *server, const char *lines)
 {
 	FILE *file = fopen(server->temp.path, "we");
 
@@ -62,77 +42,28 @@ static void write_configuration(const redis_server *server, const char *lines)
 	assert_int_equal(fclose(file), 0);
 }
 
-void redis_server_again(redis_server *server, const char *lines)
+void redis_server_again(child_server *server, const char *lines)
 {
-	pid_t parent = getpid();
+	const char *const words[] = {"redis-server", server->temp.path, NULL};
 
 	write_configuration(server, lines);
-	(void)fflush(stdout);
-	server->pid = fork();
-	assert_true(server->pid >= 0);
-	if (!server->pid) {
-		int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		(void)dup2(nowhere, STDOUT_FILENO);
-		(void)dup2(nowhere, STDERR_FILENO);
-		if (getppid() == parent)
-			(void)execl(program, "redis-server", server->temp.path,
-				    (char *)NULL);
-		_exit(127);
-	}
-	for (int i = 0; !answers(server); i++) {
-		assert_in_range(i, 0, 2000);
-		assert_int_equal(waitpid(server->pid, NULL, WNOHANG), 0);
-		(void)usleep(5000);
-	}
+	child_server_run(server, program, words, answers);
 }
 
-redis_server *redis_server_start(const char *lines)
+child_server *redis_server_start(const char *lines)
 {
-	redis_server *server;
+	child_server *server;
 
 	if (access(program, X_OK) != 0) {
 		print_message("# redis-server is not installed\n");
 		return NULL;
 	}
-	server = calloc(1, sizeof(*server));
-	assert_non_null(server);
-	(void)wherry_temp_make(&server->temp, "redis.conf");
-	server->port = free_port();
-	(void)snprintf(server->url, sizeof(server->url), "redis://127.0.0.1:%d",
-		       server->port);
+	server = child_server_new("redis", "redis.conf");
 	redis_server_again(server, lines);
 	return server;
 }
 
-void redis_server_kill(redis_server *server)
-{
-	if (!server->pid)
-		return;
-	(void)kill(server->pid, SIGKILL);
-	(void)waitpid(server->pid, NULL, 0);
-	server->pid = 0;
-}
-
-void redis_server_freeze(redis_server *server)
-{
-	(void)kill(server->pid, SIGSTOP);
-}
-
-void redis_server_thaw(redis_server *server)
-{
-	(void)kill(server->pid, SIGCONT);
-}
-
-void redis_server_stop(redis_server *server)
-{
-	redis_server_kill(server);
-	wherry_temp_clear(&server->temp);
-	free(server);
-}
-
-redisReply *redis_ask(const redis_server *server, const char *format, ...)
+redisReply *redis_ask(const child_server *server, const char *format, ...)
 {
 	redisContext *c = connect_to(server);
 	redisReply *reply;

@@ -2,6 +2,7 @@
  * https: and http: what is not spoken to, and how: certificates, HTTP/2, private addresses,
  * what is refused when it is opened.
  */
+#include "child_server.h"
 #include "webhook_site.h"
 
 #include <arpa/inet.h>
@@ -88,19 +89,6 @@ static void what_speaks_no_tls_is_not_spoken_to(void **state)
 
 /* ---- HTTP/2 ---- */
 
-static int free_port(void)
-{
-	struct sockaddr_in in = {.sin_family = AF_INET};
-	socklen_t len = sizeof(in);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(bind(fd, (const struct sockaddr *)&in, len), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &len), 0);
-	(void)close(fd);
-	return ntohs(in.sin_port);
-}
-
 static bool answers_at(int port)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET};
@@ -140,7 +128,7 @@ static pid_t start_http2(int port)
 
 static void one_connection_of_http_2_carries_many_requests(void **state)
 {
-	int port = free_port();
+	int port = child_server_port();
 	pid_t server = start_http2(port);
 	site *s;
 	wherry_message m[60];
