@@ -131,6 +131,17 @@ is() {
 	[ "$1" = "$2" ]
 }
 
+# start_piped NAME: the server of tests/NAME, until descriptor 5 is closed; where it listens is in `piped`.
+start_piped() {
+	mkfifo "$1.in"
+	exec 5<>"$1.in"
+	bash "$source_dir/tests/$1/server.sh" <"$1.in" >"$1.out" 9>&- 5>&- &
+	pids+=($!)
+	disown $!
+	until_true 20 test -s "$1.out"
+	piped=$(cat "$1.out")
+}
+
 # until_true SECONDS COMMAND...: wait for it to succeed; five times as long, as the machine may be
 # busy with other tests.
 until_true() {

@@ -99,13 +99,8 @@ fi
 
 name=Redis
 if command -v redis-server >/dev/null; then
-	mkfifo redis.in
-	exec 5<>redis.in # the server ends when this is closed
-	bash "$source_dir/tests/redis/server.sh" <redis.in >redis.out 9>&- 5>&- &
-	pids+=($!)
-	disown $!
-	until_true 20 test -s redis.out
-	redis=$(cat redis.out)
+	start_piped redis
+	redis=$piped
 	for format in $formats; do
 		send "$format" "redis://127.0.0.1:$redis?stream=s"
 		redis-cli -p "$redis" --json XREVRANGE s + - COUNT 1 | as_message \

@@ -182,13 +182,8 @@ else
 fi
 
 if PATH=$PATH:/usr/sbin:/usr/local/bin command -v nats-server >/dev/null; then
-	mkfifo nats.in
-	exec 5<>nats.in # the server ends when this is closed
-	bash "$source_dir/tests/nats/server.sh" <nats.in >nats.out 9>&- 5>&- &
-	pids+=($!)
-	disown $!
-	until_true 20 test -s nats.out
-	nats=127.0.0.1:$(cat nats.out)
+	start_piped nats
+	nats=127.0.0.1:$piped
 	printf true >before_relay
 	try nats "$server_sql"
 	exec 5>&-
@@ -208,13 +203,8 @@ try formats ''
 send_before_relay
 
 if command -v redis-server >/dev/null; then
-	mkfifo redis.in
-	exec 5<>redis.in # the server ends when this is closed
-	bash "$source_dir/tests/redis/server.sh" <redis.in >redis.out 9>&- 5>&- &
-	pids+=($!)
-	disown $!
-	until_true 20 test -s redis.out
-	redis=127.0.0.1:$(cat redis.out)
+	start_piped redis
+	redis=127.0.0.1:$piped
 	printf true >before_relay
 	rm -f shop.db*
 	try redis "$server_sql"

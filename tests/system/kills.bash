@@ -11,6 +11,24 @@ declare -F result >/dev/null || . "$(dirname "${BASH_SOURCE[0]}")/cli.bash"
 
 window=60 # of the relays: as many may come twice when one is killed
 
+# pauses PACE PID REST: a server that is faster than kills stands still for most of the time, and works
+# for REST seconds between; at the pace "fast" it works on.
+pauses() {
+	[ -z "${faltering-}" ] || {
+		kill "$faltering"
+		wait "$faltering" 2>/dev/null
+		kill -CONT "$2" 2>/dev/null
+		faltering=
+	}
+	[ "$1" = fast ] || {
+		while kill -STOP "$2" && command sleep 0.03 && kill -CONT "$2"; do
+			command sleep "$3"
+		done 2>/dev/null &
+		faltering=$!
+		pids+=("$faltering")
+	}
+}
+
 done_at_least() { # URL N
 	[ "$("$wherry" status "$1" --json | python3 -c '
 import json, sys

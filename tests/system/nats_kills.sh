@@ -8,26 +8,9 @@
 
 # ---- for kills.bash ----
 
-# The server is faster than kills.  So it stands still for most of the time.
-falter() {
-	while kill -STOP "$nats_pid" && command sleep 0.03 && kill -CONT "$nats_pid"; do
-		command sleep 0.005
-	done 2>/dev/null
-}
-
 pace() {
-	[ -z "${faltering-}" ] || {
-		kill "$faltering"
-		wait "$faltering" 2>/dev/null
-		kill -CONT "$nats_pid" 2>/dev/null
-		faltering=
-	}
 	[ "$1" != slow ] || stream add ORDERS orders
-	[ "$1" = fast ] || {
-		falter &
-		faltering=$!
-		pids+=("$faltering")
-	}
+	pauses "$1" "$nats_pid" 0.005
 }
 
 gone() {

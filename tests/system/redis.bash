@@ -56,3 +56,20 @@ ask() { # COMMAND...
 read_back() {
 	timeout 60 "$redis_python" "$source_dir/tests/system/redis_consumer.py" "$@"
 }
+
+# all_in_order SENTENCE URL STREAM...: 12,000 messages of 100 keys are there.
+all_in_order() {
+	local sentence=$1
+	shift
+	out=$(read_back "$@" | python3 -c '
+import json, sys
+for m in map(json.loads, sys.stdin):
+    print(json.dumps({"id": m["message_id"], "key": m["key"], "n": m["body"]["n"]}))')
+	json "$sentence" 'len({m["id"] for m in l}) == 12000'
+	json "each key is in order, taking the first of each" '[
+		all(a < b for a, b in zip(ns, ns[1:])) for ns in [
+			list(dict.fromkeys(m["n"] for m in l if m["key"] == "k%d" % k))
+			for k in range(100)]] == [True] * 100'
+	json "entries that are there twice were in flight when somebody was killed" \
+		'print("#", len(l) - 12000, "twice") or len(l) - 12000 <= 4 * 3 * 200'
+}

@@ -8,25 +8,8 @@
 
 # ---- for kills.bash ----
 
-# The server is faster than kills.  So it stands still for most of the time.
-falter() {
-	while kill -STOP "$redis_pid" && command sleep 0.03 && kill -CONT "$redis_pid"; do
-		command sleep 0.002
-	done 2>/dev/null
-}
-
 pace() {
-	[ -z "${faltering-}" ] || {
-		kill "$faltering"
-		wait "$faltering" 2>/dev/null
-		kill -CONT "$redis_pid" 2>/dev/null
-		faltering=
-	}
-	[ "$1" = fast ] || {
-		falter &
-		faltering=$!
-		pids+=("$faltering")
-	}
+	pauses "$1" "$redis_pid" 0.002
 }
 
 gone() {
