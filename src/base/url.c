@@ -439,9 +439,7 @@ static bool hosts_valid(wh_view hosts)
 	return true;
 }
 
-/* The hosts in the text after the scheme, without user and password.  Absent if they
- * cannot be distinguished from a password that is not percent-encoded. */
-static wh_view hosts_of(const char *rest)
+wh_view wh_url_hosts(const char *rest)
 {
 	const char *begin = strncmp(rest, "//", 2) == 0 ? rest + 2 : rest;
 	const char *end = begin + strcspn(begin, "/?# \t\r\n");
@@ -477,7 +475,7 @@ void wh_url_show(const char *text, char *out, size_t cap)
 	put(&m, text, len + 1);
 	if (has_scheme(text, remote)) {
 		put(&m, "//", 2);
-		shown = hosts_of(rest);
+		shown = wh_url_hosts(rest);
 	} else if (has_scheme(text, local)) {
 		const char *table =
 			strncmp(text, "sqlite:", 7) == 0 ? wh_url_table(rest) : NULL;

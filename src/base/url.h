@@ -50,6 +50,10 @@ typedef struct wh_table_name {
  */
 wherry_code wh_table_name_read(const char *name, wh_table_name *out, wherry_error *err);
 
+/* The hosts, with ports, in the text behind the scheme, without user and password.  Absent if they
+ * cannot be distinguished from a password that is not percent-encoded. */
+wh_view wh_url_hosts(const char *rest);
+
 /* Percent-decode a part of a URL; NULL: out of memory.  *out_fine: it has no NUL, and two
  * hexadecimal digits after each %.  The caller frees it. */
 char *wh_url_decode(const char *value, size_t len, bool *out_fine);

@@ -10,16 +10,16 @@
 /* Parameters of a URL that say where the server is. */
 static const char *const places[] = {"host", "hostaddr", "port", NULL};
 
-/* The hosts of a URL, without user and password. */
+/* The hosts of a URL; all behind the scheme if a password hides where they begin. */
 static wh_view hosts_of(const char *url)
 {
-	const char *begin = strstr(url, "//"), *end, *at;
+	wh_view rest = wh_view_of(url), hosts;
+	wh_url parts;
 
-	begin = begin ? begin + 2 : url;
-	end = begin + strcspn(begin, "/?#");
-	at = memrchr(begin, '@', (size_t)(end - begin));
-	begin = at ? at + 1 : begin;
-	return (wh_view){begin, (size_t)(end - begin)};
+	if (wh_url_parse(url, &parts, NULL) == WHERRY_OK)
+		rest = parts.rest;
+	hosts = wh_url_hosts(rest.ptr);
+	return hosts.ptr ? hosts : rest;
 }
 
 static bool same_place(const char *a, const char *b, const char *name)

@@ -13,7 +13,7 @@
 
 enum { DEFAULT_LEASE_US = 30 * 1000000 };
 
-/* What is done to messages: the way of functions that settle. */
+/* The way of functions that settle: that which is done to messages. */
 enum { ACK, NACK, EXTEND, DEAD_LETTER };
 /* The way of functions of topics. */
 enum { SUBSCRIBE, UNSUBSCRIBE };

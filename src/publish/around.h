@@ -1,7 +1,7 @@
 /*
  * The beginning of a publisher that stands around another one, such as one that stores large bodies.
  *
- * Its table has the functions of its own, and for each other one that the publisher inside has a
+ * Its table has its functions, and for each other one that the publisher inside has a
  * function that calls it there.  A new function of wh_publisher_driver that is called on an open
  * publisher is handed on here, once for all of them.
  */

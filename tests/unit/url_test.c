@@ -329,6 +329,24 @@ WHERRY_TEST(a_log_names_scheme_and_host)
 	}
 }
 
+WHERRY_TEST(hosts_never_contain_a_password)
+{
+	static const char *const rows[][2] = {
+		{"//ann:secret@db1:5432,db2/shop", "db1:5432,db2"},
+		{"//ann:se@cret@db1/shop", "db1"},
+		{"//[::1]:6379/0", "[::1]:6379"},
+		{"//ann:se/cret@db1/shop", NULL},
+		{"//ann:se?cret@db1/shop", NULL},
+		{"//ann:se#cret@db1/shop", NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		wh_view hosts = wh_url_hosts(rows[i][0]);
+
+		assert_true(wh_view_eq(hosts, wh_view_of(rows[i][1])));
+	}
+}
+
 WHERRY_TEST(a_masked_url_fits_its_room)
 {
 	char text[20];

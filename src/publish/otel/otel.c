@@ -254,7 +254,8 @@ static void fill_place(const char *url, wh_otel_place *out)
 		     {"postgres", "wherry"},   {"rediss+sentinel", "redis"},
 		     {"postgresql", "wherry"}, {"sqlite", "wherry"}};
 	wh_url parts;
-	const char *host, *end, *at, *colon;
+	const char *host, *end, *colon;
+	wh_view hosts;
 	int64_t port;
 	char digits[8];
 
@@ -268,16 +269,15 @@ static void fill_place(const char *url, wh_otel_place *out)
 		if (wh_view_eq(parts.scheme, wh_view_of(known[i].scheme)))
 			(void)snprintf(out->system, sizeof(out->system), "%s",
 				       known[i].system);
-	host = parts.rest.ptr;
-	if (strncmp(host, "//", 2) != 0)
+	if (strncmp(parts.rest.ptr, "//", 2) != 0)
 		return;
-	host += 2;
-	end = host + strcspn(host, "/?#");
-	/* Never the user and password, which may contain '@' themselves. */
-	for (at = end; at > host && at[-1] != '@';)
-		at--;
-	host = at;
-	end = host + strcspn(host, ",/?#");
+	/* Never the user and password.  Of several hosts the first. */
+	hosts = wh_url_hosts(parts.rest.ptr);
+	if (!hosts.ptr)
+		return;
+	host = hosts.ptr;
+	end = memchr(host, ',', hosts.len);
+	end = end ? end : host + hosts.len;
 	colon = *host == '[' ? memchr(host, ']', (size_t)(end - host)) : host;
 	colon = colon ? memchr(colon, ':', (size_t)(end - colon)) : NULL;
 	(void)snprintf(digits, sizeof(digits), "%.*s",
