@@ -223,6 +223,37 @@ WHERRY_TEST_ON(a_purge_waits_for_no_long_transaction, fixture *f, enter, leave)
 	assert_int_equal(purge(f), 30);
 }
 
+/* Making a segment locks the default partition: a producer that waits for it while the purge waits for the producer would be
+ * ended by the server as part of a deadlock. */
+WHERRY_TEST_ON(no_purge_ends_a_transaction_of_a_producer, fixture *f, enter, leave)
+{
+	PGconn *producer, *purger = PQconnectdb(f->place.url);
+	int64_t waits = 0;
+
+	put(f, 25, OLD);
+	assert_int_equal(consume(f, "relay"), 25);
+	producer =
+		postgres_begin("INSERT INTO outbox(topic, payload) VALUES ('t', '{}')");
+	assert_true(
+		postgres_exec(producer, "SET LOCAL deadlock_timeout = '5ms'", NULL, 0));
+	assert_int_equal(PQsendQuery(purger, "SELECT outbox_segments(3600000, 1000)"), 1);
+	while (!waits && PQisBusy(purger)) {
+		waits = number(f, "SELECT count(*) FROM pg_locks WHERE NOT granted "
+				  "AND relation = 'outbox'::regclass");
+		assert_int_equal(PQconsumeInput(purger), 1);
+	}
+	assert_true(postgres_exec(
+		producer,
+		"INSERT INTO outbox(id, topic, payload) VALUES (999, 't', '{}')", NULL,
+		0));
+	postgres_end(producer, "COMMIT");
+	PQclear(PQgetResult(purger));
+	PQfinish(purger);
+	purge(f);
+	assert_int_equal(segments(f), 4);
+	assert_int_equal(number(f, "SELECT count(*) FROM outbox WHERE id > 25"), 2);
+}
+
 /* They wait from the lock on the table to the end of the transaction. */
 WHERRY_TEST_ON(producers_do_not_wait_while_rows_are_deleted, fixture *f, enter, leave)
 {

@@ -97,26 +97,6 @@ BEGIN
   END IF;
   SELECT greatest(coalesce(max(g.high[1]), 1), ((last + width - 1) / width) * width + 1), count(*) FILTER (WHERE g.low[1] > last),
     coalesce(max(g.number), 0) INTO begins, ahead, number FROM {segments_of} AS g;
-  WHILE ahead < 3 AND most > 0 LOOP
-    BEGIN
-      IF force THEN
-        PERFORM set_config('lock_timeout', '10s', true);
-      END IF;
-      -- Ids that were written ahead stay in the default partition.  Attaching reads all of it.
-      EXIT WHEN NOT force AND pg_relation_size({'table_rest}::regclass) > 67108864;
-      SELECT coalesce(max(t.id) + 1, begins) INTO first FROM {table_rest} AS t WHERE t.id >= begins AND t.id < begins + width;
-      IF first < begins + width THEN
-        number := number + 1;
-        part := concat(@schema@, quote_ident(concat({name}, '_s', number)));
-        EXECUTE concat('CREATE TABLE ', part, ' (LIKE ', {'table}, ' INCLUDING DEFAULTS INCLUDING CONSTRAINTS) WITH ({storage})');
-        EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%s)', {'table}, part, first, begins + width);
-      END IF;
-    EXCEPTION WHEN lock_not_available OR check_violation OR deadlock_detected THEN
-      EXIT;
-    END;
-    begins := begins + width;
-    ahead := ahead + 1;
-  END LOOP;
   FOR s IN SELECT g.name, g.low[1] AS low, g.high[1] AS high FROM {segments_of} AS g WHERE g.high[1] <= last + 1 ORDER BY 2 LOOP
     EXIT WHEN most > 0 AND due >= most;
     BEGIN
@@ -165,7 +145,7 @@ BEGIN
     END;
     done := done + n;
   END LOOP;
-  -- Last, since producers wait from the lock on the table to the end of the transaction.
+  -- Producers wait from the lock on the table to the end of the transaction.
   FOR s IN SELECT g.name, g.low[1] AS low, g.high[1] AS high FROM {segments_of} AS g
     WHERE most > 0 AND g.name = ANY (unneeded) ORDER BY 2
   LOOP
@@ -183,6 +163,28 @@ BEGIN
       EXIT;
     END;
     done := done + ids;
+  END LOOP;
+  -- Last: a producer may wait for the default partition, which attaching locks, and must not be waited for then.  The server
+  -- would call that a deadlock and end the producer's transaction.
+  WHILE ahead < 3 AND most > 0 LOOP
+    BEGIN
+      IF force THEN
+        PERFORM set_config('lock_timeout', '10s', true);
+      END IF;
+      -- Ids that were written ahead stay in the default partition.  Attaching reads all of it.
+      EXIT WHEN NOT force AND pg_relation_size({'table_rest}::regclass) > 67108864;
+      SELECT coalesce(max(t.id) + 1, begins) INTO first FROM {table_rest} AS t WHERE t.id >= begins AND t.id < begins + width;
+      IF first < begins + width THEN
+        number := number + 1;
+        part := concat(@schema@, quote_ident(concat({name}, '_s', number)));
+        EXECUTE concat('CREATE TABLE ', part, ' (LIKE ', {'table}, ' INCLUDING DEFAULTS INCLUDING CONSTRAINTS) WITH ({storage})');
+        EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%s)', {'table}, part, first, begins + width);
+      END IF;
+    EXCEPTION WHEN lock_not_available OR check_violation OR deadlock_detected THEN
+      EXIT;
+    END;
+    begins := begins + width;
+    ahead := ahead + 1;
   END LOOP;
   RETURN done;
 END $body$ $f$;
