@@ -1,0 +1,3 @@
+module wherry.dev/go
+
+go 1.19
