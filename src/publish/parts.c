@@ -265,6 +265,39 @@ void wh_receipt_fill(wh_receipt *out, const wherry_message *msg, wherry_verdict 
 	out->reason[len] = 0;
 }
 
+void wh_put_answer(char *out, size_t cap, const char *before, const char *answer,
+		   const char *advice)
+{
+	static const char gap[] = "…";
+	size_t len = strlen(answer), ours, keep;
+
+	before = before ? before : "";
+	advice = advice ? advice : "";
+	while (len && (answer[len - 1] == '.' || (unsigned char)answer[len - 1] <= ' '))
+		len--;
+	ours = strlen(before) + (*before ? 2 : 0) + strlen(advice) + (*advice ? 2 : 0);
+	keep = len;
+	if (ours + len >= cap)
+		keep = ours + sizeof(gap) <= cap
+			       ? wh_utf8_cut(answer, len, cap - ours - sizeof(gap))
+			       : 0;
+	(void)snprintf(out, cap, "%s%s%.*s%s%s%s", before, *before ? ": " : "", (int)keep,
+		       answer, keep && keep < len ? gap : "", *advice ? "; " : "", advice);
+	for (; *out; out++)
+		if ((unsigned char)*out < ' ' || *out == 0x7f)
+			*out = ' ';
+}
+
+wherry_code wh_fail_answer(wherry_error *err, wherry_code code, int native,
+			   const char *before, const char *answer, const char *advice)
+{
+	/* The rest of wherry_error.message is for what callers put before it, such as a host. */
+	char text[200];
+
+	wh_put_answer(text, sizeof(text), before, answer, advice);
+	return wh_fail_native(err, code, native, "%s", text);
+}
+
 ssize_t wh_quiet_write(int fd, const void *data, size_t len)
 {
 	const struct timespec now = {0, 0};

@@ -100,6 +100,27 @@ void wh_receipt_fill(wh_receipt *out, const wherry_message *msg, wherry_verdict 
 		     const char *reason);
 
 /*
+ * Write what a server answered between Wherry's words: "BEFORE: ANSWER; ADVICE".
+ *
+ * before and advice stand whole.  The answer gets the room that they leave: a longer one is cut and ends
+ * in "…".  Control characters in it become blanks, and a blank or a full stop at its end is left out.
+ *
+ * @param before  "" or NULL: the answer begins.
+ * @param advice  "" or NULL: the answer ends.
+ */
+void wh_put_answer(char *out, size_t cap, const char *before, const char *answer,
+		   const char *advice);
+
+/* The same as an error.  native: the number that the client library or the server gave it; 0: none. */
+wherry_code wh_fail_answer(wherry_error *err, wherry_code code, int native,
+			   const char *before, const char *answer, const char *advice);
+
+/* What can be done about a message that is too large for its destination, behind what else can. */
+#define WH_OR_BODY_STORE                                                                 \
+	"or keep large bodies apart: relay.body_store=file:/FOLDER, and "                \
+	"relay.body_store_above"
+
+/*
  * write() that raises no SIGPIPE.  errno is set as write() sets it.
  *
  * A library must not kill the application because a reader is gone, and must not change

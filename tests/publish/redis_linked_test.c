@@ -296,10 +296,10 @@ WHERRY_TEST(each_error_of_a_server_has_its_verdict)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		wh_redis_verdict v;
 
-		assert_int_equal(wh_redis_judge(rows[i].error, "s", false, &v),
+		assert_int_equal(wh_redis_judge(rows[i].error, "s", NULL, false, &v),
 				 rows[i].alone);
 		assert_int_equal(v.verdict, rows[i].verdict);
-		assert_int_equal(wh_redis_judge(rows[i].error, "s", true, &v),
+		assert_int_equal(wh_redis_judge(rows[i].error, "s", NULL, true, &v),
 				 rows[i].in_cluster);
 		assert_int_equal(v.held, rows[i].held);
 		assert_int_equal(v.denied, rows[i].denied);

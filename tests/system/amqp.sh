@@ -59,7 +59,7 @@ refused() { # SENTENCE URL TEXT...
 refused "a broker that cannot be reached" amqp://u:hush@127.0.0.1:1 "err:cannot connect to 127.0.0.1:1"
 refused "a wrong password" "${amqp/\/\//\/\/guest:hush@}" "err:ACCESS_REFUSED" "err:check user and password"
 refused "a wrong vhost" "$amqp/nowhere" "err:check the vhost"
-refused "a missing exchange" "$amqp?exchange=none" "err:NOT_FOUND - no exchange 'none' in vhost '/': make it"
+refused "a missing exchange" "$amqp?exchange=none" "err:NOT_FOUND - no exchange 'none' in vhost '/'; make it"
 refused "a certificate that nobody vouches for" "$amqps" "err:its certificate is not trusted" "err:cacertfile="
 refused "TLS to a port without it" "amqps${amqp#amqp}?cacertfile=$amqp_folder/ca.pem" "err:TLS failed"
 w list sqlite:stuck.db --json

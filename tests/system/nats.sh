@@ -49,7 +49,7 @@ expect "subjects and headers that the server obeys are refused" 3 "err: 3 dead i
 w enqueue sqlite:shop.db "$(printf '"%100000s"' x)" --topic quakes.x
 deliver "$nats"
 expect "a body over max_payload is dead, and the limit is named" 3 "err: 1 dead in " \
-	"err:over 100000 bytes, the server's max_payload"
+	"err:over 100000 bytes, the server's max_payload: raise it" "err:relay.body_store=file:/FOLDER"
 w enqueue sqlite:shop.db "$(printf '"%100000s"' x)" --topic quakes.x
 mkdir bodies
 deliver "$nats" --set "relay.body_store=file:$tmp/bodies"
@@ -85,7 +85,8 @@ refused full "nats.stream names another stream" --set nats.stream=QUAKES
 stream add SMALL small max_msg_size=100
 w enqueue sqlite:shop.db "$(printf '"%200s"' x)" --topic small
 deliver "$nats"
-expect "a message over the stream's limit is dead" 3 "err:raise the stream's max_msg_size"
+expect "a message over the stream's limit is dead" 3 "err:raise the stream's max_msg_size" \
+	"err:relay.body_store=file:/FOLDER"
 stream add QUIET quiet no_ack
 w enqueue sqlite:wait.db '{"n":1}' --topic quiet
 w relay sqlite:wait.db "$nats" --until-empty --timeout 1500ms --set relay.delivery_timeout=500ms

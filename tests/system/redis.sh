@@ -117,7 +117,7 @@ w_in "$(cat large)" enqueue sqlite:shop.db --topic large --key a
 w enqueue sqlite:shop.db '{"n":2}' --topic large --key b
 deliver "$redis"
 expect "a message over the server's limit is dead, others are delivered" 3 "err:2 delivered" \
-	"err:1 dead in" "err:over the server's proto-max-bulk-len"
+	"err:1 dead in" "err:raise the server's proto-max-bulk-len" "err:relay.body_store=file:/FOLDER"
 
 # ---- users and passwords ----
 
@@ -127,9 +127,10 @@ export REDIS_PASSWORD=sesame
 shop=(--set redis.user=shop --set redis.password=env:REDIS_PASSWORD)
 refused orders "it wants a password: set redis.password=env:NAME"
 refused orders "the user or the password is refused: WRONGPASS" --set redis.password=hush
+refused orders "disabled; see redis.user and redis.password" --set redis.password=hush
 url=redis://shop:hush@127.0.0.1:$redis_port refused orders "WRONGPASS"
-refused others "NOPERM" "${shop[@]}"
-url=$redis/1 refused orders.a "database 1 cannot be used: NOPERM" "${shop[@]}"
+refused others '; `ACL SETUSER shop +xadd +multi +exec ~others` permits it' "${shop[@]}"
+url=$redis/1 refused orders.a '; `ACL SETUSER shop +select` permits it' "${shop[@]}"
 rm -f wait.db*
 w create sqlite:wait.db
 w enqueue --lines sqlite:wait.db --topic orders --key /key --from hot.ndjson

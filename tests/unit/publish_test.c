@@ -5,6 +5,9 @@
 
 #include <jansson.h>
 
+#include "base/text.h"
+#include "publish/parts.h"
+
 /* ---- publish.c ---- */
 
 WHERRY_TEST_WITH(an_unknown_scheme_names_the_nearest_and_all, set_up, tear_down)
@@ -16,6 +19,36 @@ WHERRY_TEST_WITH(an_unknown_scheme_names_the_nearest_and_all, set_up, tear_down)
 		"unknown destination 'kafka:'; known are");
 	refuses("stdout", WHERRY_INVALID, "is not a URL");
 	refuses("", WHERRY_INVALID, "is not a URL");
+}
+
+WHERRY_TEST(an_answer_is_cut_and_what_stands_around_it_is_not)
+{
+	static const struct {
+		size_t cap;
+		const char *before, *answer, *advice, *out;
+	} rows[] = {
+		{40, "refused", "NO way", "go", "refused: NO way; go"},
+		{40, "refused", "NO user is disabled.", "see x",
+		 "refused: NO user is disabled; see x"},
+		{40, "", "ends in a line.\r\n", NULL, "ends in a line"},
+		{40, NULL, "", "go", "; go"},
+		{40, "a", "b\tc\033[1m", NULL, "a: b c [1m"},
+		{40, NULL, "an answer that is a little too long", "go back",
+		 "an answer that is a little …; go back"},
+		{20, "before", "grün", "go", "before: grün; go"},
+		{17, "before", "grün", "go", "before: g…; go"},
+		{12, "before", "an answer", "advice", "before: ; a"},
+	};
+	char out[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		wh_put_answer(out, rows[i].cap, rows[i].before, rows[i].answer,
+			      rows[i].advice);
+		assert_true(strlen(out) < rows[i].cap);
+		assert_true(wh_utf8_valid(out, strlen(out)));
+		assert_string_equal(out, rows[i].out);
+	}
 }
 
 WHERRY_TEST_WITH(what_needs_nothing_refuses_a_rest, set_up, tear_down)

@@ -179,16 +179,18 @@ static void take_body(wh_amqp_client *c, const amqp_frame_t *frame)
 /* The message is the only one that can have closed the channel. */
 static void blame(wh_amqp_client *c, wh_amqp_job *job, int code, amqp_bytes_t text)
 {
-	const char *advice = "";
+	const char *advice = NULL;
 	const wh_amqp_place *place;
-	char why[sizeof(place->why)];
+	char why[sizeof(place->why)], said[256];
 
+	copy(said, sizeof(said), text);
 	if (code == AMQP_NOT_FOUND)
-		advice = ": make it, or name another one in exchange=";
+		advice = "make it, or name another one in exchange=";
 	else if (code == AMQP_ACCESS_REFUSED)
-		advice = ": give the user the right to write there";
-	(void)snprintf(why, sizeof(why), "%.*s%s", (int)text.len,
-		       text.len ? (const char *)text.bytes : "", advice);
+		advice = "give the user the right to write there";
+	else if (code == AMQP_CONTENT_TOO_LARGE || strstr(said, "message size"))
+		advice = "raise max_message_size, " WH_OR_BODY_STORE;
+	wh_put_answer(why, sizeof(why), NULL, said, advice);
 	if (code == AMQP_PRECONDITION_FAILED || code == AMQP_CONTENT_TOO_LARGE) {
 		wh_amqp_answer(c, job, WHERRY_REJECTED, why);
 		return;

@@ -28,21 +28,22 @@ static bool is_address(const char *host)
 
 wherry_code wh_amqp_closed(int code, amqp_bytes_t text, wherry_error *err)
 {
-	const char *advice = "";
+	const char *advice = NULL;
+	char said[256];
 	wherry_code result = WHERRY_CLOSED;
 
 	if (code == AMQP_ACCESS_REFUSED) {
-		advice = ": check user and password of the URL; the user guest may only "
+		advice = "check user and password of the URL; the user guest may only "
 			 "connect from the broker's own machine";
 		result = WHERRY_DENIED;
 	} else if (code == AMQP_NOT_ALLOWED) {
-		advice = ": check the vhost, which stands behind the host in the URL, "
+		advice = "check the vhost, which stands behind the host in the URL, "
 			 "and the user's permissions on it";
 		result = WHERRY_DENIED;
 	}
-	return wh_fail_native(err, result, code, "amqp: the broker says %.*s%s",
-			      (int)text.len, text.len ? (const char *)text.bytes : "",
-			      advice);
+	(void)snprintf(said, sizeof(said), "%.*s", (int)text.len,
+		       text.len ? (const char *)text.bytes : "");
+	return wh_fail_answer(err, result, code, "amqp: the broker says", said, advice);
 }
 
 static wherry_code tell(amqp_rpc_reply_t reply, const char *doing, wherry_error *err)

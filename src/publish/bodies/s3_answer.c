@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "publish/certificate.h"
+#include "publish/parts.h"
 
 /* Copy the text of an element of the XML, such as <Code>; "" if it is not there. */
 static void element(const char *xml, const char *name, char *out, size_t cap)
@@ -29,6 +30,7 @@ static void element(const char *xml, const char *name, char *out, size_t cap)
 static wherry_code no_answer(const wh_s3_answer *a, wherry_error *err)
 {
 	const char *cause = NULL;
+	char before[96];
 
 	if (a->result == CURLE_ABORTED_BY_CALLBACK)
 		return wh_fail(err, WHERRY_CLOSED, "s3: the upload was ended");
@@ -37,10 +39,10 @@ static wherry_code no_answer(const wh_s3_answer *a, wherry_error *err)
 			a->certificate > 1 ? a->certificate : wh_certificate_of_another,
 			"its certificate is of an authority that is not known here: if "
 			"it is your own, name it with s3.ca_file");
-	return wh_fail_native(err, WHERRY_CLOSED, (int)a->result,
-			      "s3: no answer for bucket %.63s: %.100s%s%s", a->bucket,
+	(void)snprintf(before, sizeof(before), "s3: no answer for bucket %.63s", a->bucket);
+	return wh_fail_answer(err, WHERRY_CLOSED, (int)a->result, before,
 			      *a->error ? a->error : curl_easy_strerror(a->result),
-			      cause ? ": " : "", cause ? cause : "");
+			      cause);
 }
 
 wherry_code wh_s3_judge(const wh_s3_answer *a, wherry_error *err)

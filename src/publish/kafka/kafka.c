@@ -178,7 +178,7 @@ static taking refuse(wh_kafka *p, wh_kafka_job *job, rd_kafka_resp_err_t code, b
 	if (full)
 		wh_kafka_answer(
 			p, job, WHERRY_REJECTED,
-			"larger than the queue: raise queue.buffering.max.kbytes");
+			"larger than the queue: raise queue.buffering.max.kbytes, " WH_OR_BODY_STORE);
 	else if (code == RD_KAFKA_RESP_ERR__BAD_MSG)
 		wh_kafka_answer(p, job, WHERRY_REJECTED, why->message);
 	else

@@ -2,6 +2,7 @@
  * The meaning of librdkafka's errors.  Only this file decides by their numbers.
  */
 #include "publish/kafka/kafka.h"
+#include "publish/parts.h"
 
 #define LOCAL(name) RD_KAFKA_RESP_ERR__##name
 #define BROKER(name) RD_KAFKA_RESP_ERR_##name
@@ -14,8 +15,9 @@ static const char to_rights[] = "give this user the rights, then it goes on";
 static const wh_kafka_error table[] = {
 	/* About one message. */
 	{BROKER(MSG_SIZE_TOO_LARGE), WH_KAFKA_REJECTED,
-		"raise message.max.bytes here and at the topic, or send less"},
-	{BROKER(RECORD_LIST_TOO_LARGE), WH_KAFKA_REJECTED, "the topic's segments are smaller"},
+		"raise message.max.bytes here and at the topic, " WH_OR_BODY_STORE},
+	{BROKER(RECORD_LIST_TOO_LARGE), WH_KAFKA_REJECTED,
+		"raise the topic's segment.bytes, " WH_OR_BODY_STORE},
 	{BROKER(INVALID_MSG), WH_KAFKA_DOUBTED, NULL},
 	{BROKER(INVALID_RECORD), WH_KAFKA_DOUBTED, "a compacted topic wants a key"},
 	{BROKER(INVALID_TIMESTAMP), WH_KAFKA_DOUBTED,
@@ -112,6 +114,5 @@ void wh_kafka_describe(rd_kafka_resp_err_t code, char *out, size_t cap)
 {
 	const char *advice = wh_kafka_error_find(code)->advice;
 
-	(void)snprintf(out, cap, "%s%s%s", rd_kafka_err2str(code), advice ? ": " : "",
-		       advice ? advice : "");
+	wh_put_answer(out, cap, NULL, rd_kafka_err2str(code), advice);
 }

@@ -3,6 +3,7 @@
  */
 #include "publish/kafka/kafka.h"
 #include "publish/certificate.h"
+#include "publish/parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,9 +24,12 @@ static const char to_closed[] =
 void wh_kafka_break_off(wh_kafka *p, wherry_code code, int native, const char *why,
 			const char *advice)
 {
-	if (p->error.code == WHERRY_OK)
-		(void)wh_fail_native(&p->error, code, native, "%s%s%s", why,
-				     advice ? "; " : "", advice ? advice : "");
+	char text[sizeof(p->error.message)];
+
+	if (p->error.code != WHERRY_OK)
+		return;
+	wh_put_answer(text, sizeof(text), NULL, why, advice);
+	(void)wh_fail_native(&p->error, code, native, "%s", text);
 }
 
 static bool has_topic(wh_kafka *p, const wherry_message *msg)

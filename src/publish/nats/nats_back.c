@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "publish/readback.h"
+#include "publish/parts.h"
 
 enum { ASK_MS = 10000, SILENCE_MS = 60000, SUBJECTS_MOST = 1000, NS_PER_US = 1000 };
 
@@ -72,12 +73,11 @@ static wherry_code fail(back *b, natsStatus status, const char *what, wherry_err
 	(void)pthread_mutex_unlock(&b->lock);
 	denied = strcasestr(refused, "permissions violation");
 	if (denied)
-		return wh_fail_native(
+		return wh_fail_answer(
 			err, WHERRY_DENIED, (int)status,
-			"nats: no right to read the stream back: %.80s; permit this user to "
-			"publish to $JS.API.STREAM.* and $JS.API.CONSUMER.*, and to "
-			"subscribe to _INBOX.>",
-			refused);
+			"nats: no right to read the stream back", refused,
+			"permit this user to publish to $JS.API.STREAM.* and "
+			"$JS.API.CONSUMER.*, and to subscribe to _INBOX.>");
 	if (status == NATS_NO_RESPONDERS || status == NATS_TIMEOUT)
 		return wh_fail_native(err, WHERRY_CLOSED, (int)status,
 				      "nats: %.60s: JetStream does not answer to %.60s",

@@ -14,6 +14,7 @@
 
 #include "base/text.h"
 #include "base/thread.h"
+#include "publish/parts.h"
 
 enum {
 	BUFFERED_MOST =
@@ -38,16 +39,20 @@ static void fail_by(wh_nats_link *link, natsStatus status)
 static void note_stream(wh_nats_link *link, const wh_nats_answer *answer, bool done)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
+	char before[100];
 
-	if (!done)
-		(void)wh_fail(&why, answer->code == 403 ? WHERRY_DENIED : WHERRY_CLOSED,
-			      "nats: the stream %.60s cannot be made: %.100s; see "
-			      "nats.create_stream",
-			      link->set->stream,
-			      answer->text
-				      ? answer->text
-				      : "JetStream does not answer, start the server "
-					"with -js");
+	if (!done) {
+		(void)snprintf(before, sizeof(before),
+			       "nats: the stream %.60s cannot be made",
+			       link->set->stream);
+		(void)wh_fail_answer(
+			&why, answer->code == 403 ? WHERRY_DENIED : WHERRY_CLOSED, 0,
+			before,
+			answer->text ? answer->text
+				     : "JetStream does not answer, start the server "
+				       "with -js",
+			"see nats.create_stream");
+	}
 	(void)pthread_mutex_lock(&link->lock);
 	link->stream = done ? WH_NATS_MADE : WH_NATS_NOT_MADE;
 	(void)pthread_mutex_unlock(&link->lock);
@@ -310,7 +315,7 @@ static wh_nats_batch *take_out(wh_nats_link *link)
 static void publish_one(wh_nats_link *link, natsMsg *msg)
 {
 	natsStatus s = natsConnection_PublishMsg(link->connection, msg);
-	char text[120];
+	char text[200];
 
 	if (s == NATS_OK)
 		return;
@@ -320,7 +325,7 @@ static void publish_one(wh_nats_link *link, natsMsg *msg)
 	}
 	(void)snprintf(text, sizeof(text),
 		       "its body and headers are over %" PRId64
-		       " bytes, the server's max_payload",
+		       " bytes, the server's max_payload: raise it, " WH_OR_BODY_STORE,
 		       natsConnection_GetMaxPayload(link->connection));
 	wh_nats_link_push(link, (wh_nats_answer){.token = token_of(natsMsg_GetReply(msg)),
 						 .outcome = WH_NATS_TOO_LARGE,
@@ -367,14 +372,15 @@ static void fail_closed(wh_nats_link *link)
 	const char *text = NULL;
 	natsStatus s = natsConnection_GetLastError(link->connection, &text);
 	wherry_error why = WHERRY_ERROR_INIT;
+	char before[100];
 
+	(void)snprintf(before, sizeof(before), "nats: the connection to %.60s ended",
+		       link->set->hosts);
 	if (s == NATS_CONNECTION_AUTH_FAILED)
 		(void)wh_nats_fail(link->set, s, &why);
 	else
-		(void)wh_fail_native(&why, WHERRY_CLOSED, (int)s,
-				     "nats: the connection to %.60s ended: %.100s",
-				     link->set->hosts,
-				     text && *text ? text : natsStatus_GetText(s));
+		(void)wh_fail_answer(&why, WHERRY_CLOSED, (int)s, before,
+				     text && *text ? text : natsStatus_GetText(s), NULL);
 	wh_nats_link_fail(link, &why);
 }
 

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "publish/parts.h"
+
 enum { CONNECT_MS = 5000, PING_MS = 30000 };
 
 /* The threads that libnats starts must not handle the signals of the application. */
@@ -128,6 +130,7 @@ wherry_code wh_nats_fail(const wh_nats_settings *set, natsStatus status,
 {
 	natsStatus last = NATS_OK;
 	const char *text = nats_GetLastError(&last);
+	char before[140];
 	int native = (int)status;
 
 	if (!text || !*text || last != status)
@@ -138,12 +141,11 @@ wherry_code wh_nats_fail(const wh_nats_settings *set, natsStatus status,
 		return wh_oom(err);
 	case NATS_CONNECTION_AUTH_FAILED:
 	case NATS_NOT_PERMITTED:
-		return wh_fail_native(
-			err, WHERRY_DENIED, native,
-			"nats: %.60s refuses the credentials: %.80s; see the "
-			"settings nats.user, nats.token, nats.seed and "
-			"nats.credentials",
-			set->hosts, text);
+		(void)snprintf(before, sizeof(before),
+			       "nats: %.60s refuses the credentials", set->hosts);
+		return wh_fail_answer(err, WHERRY_DENIED, native, before, text,
+				      "see nats.user, nats.token, nats.seed and "
+				      "nats.credentials");
 	case NATS_SECURE_CONNECTION_REQUIRED:
 		return wh_fail_native(err, WHERRY_INVALID, native,
 				      "nats: %.60s speaks TLS only: write nats+tls://",
@@ -155,18 +157,17 @@ wherry_code wh_nats_fail(const wh_nats_settings *set, natsStatus status,
 			"write nats://",
 			set->hosts);
 	case NATS_SSL_ERROR:
-		return wh_fail_native(
-			err, WHERRY_CLOSED, native,
-			"nats: no TLS with %.60s: %.100s; nats.ca_file names "
-			"the certificates to trust",
-			set->hosts, text);
+		(void)snprintf(before, sizeof(before), "nats: no TLS with %.60s",
+			       set->hosts);
+		return wh_fail_answer(err, WHERRY_CLOSED, native, before, text,
+				      "nats.ca_file names the certificates to trust");
 	case NATS_NO_SERVER:
 	case NATS_TIMEOUT:
-		return wh_fail_native(err, WHERRY_CLOSED, native,
-				      "nats: cannot connect to %.100s: %.80s", set->hosts,
-				      text);
+		(void)snprintf(before, sizeof(before), "nats: cannot connect to %.100s",
+			       set->hosts);
+		return wh_fail_answer(err, WHERRY_CLOSED, native, before, text, NULL);
 	default:
-		return wh_fail_native(err, WHERRY_CLOSED, native, "nats: %.60s: %.120s",
-				      set->hosts, text);
+		(void)snprintf(before, sizeof(before), "nats: %.60s", set->hosts);
+		return wh_fail_answer(err, WHERRY_CLOSED, native, before, text, NULL);
 	}
 }

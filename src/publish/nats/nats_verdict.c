@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "publish/parts.h"
+
 enum { HELD_US = 2000000 }; /* Until a message tries its subject again. */
 
 typedef enum meaning {
@@ -28,7 +30,7 @@ static const struct {
 	{10028, PLACE, "raise the server's max_memory_store"},
 	{10039, PLACE, "turn JetStream on for the account"},
 	{10047, PLACE, "raise the server's max_file_store"},
-	{10054, REJECTED, "raise the stream's max_msg_size"},
+	{10054, REJECTED, "raise the stream's max_msg_size, " WH_OR_BODY_STORE},
 	{10060, PLACE, "nats.stream names another stream than the one of this subject"},
 	{10076, PLACE, "turn JetStream on"},
 	{10077, PLACE,
@@ -63,10 +65,12 @@ static void judge_refusal(wh_flight *flight, const wh_nats_answer *answer, char 
 {
 	const char *advice;
 	enum meaning means = meaning_of(answer, &advice);
+	char before[48];
 
-	(void)snprintf(out, cap, "the stream refuses it: %.80s (%d)%s%s",
-		       answer->text ? answer->text : "no reason", answer->number,
-		       advice ? "; " : "", advice ? advice : "");
+	(void)snprintf(before, sizeof(before), "the stream refuses it (%d)",
+		       answer->number);
+	wh_put_answer(out, cap, before, answer->text ? answer->text : "no reason",
+		      advice);
 	if (means == PLACE)
 		hold(flight);
 	flight->verdict = means == REJECTED ? WHERRY_REJECTED
@@ -77,7 +81,7 @@ static void judge_refusal(wh_flight *flight, const wh_nats_answer *answer, char 
 
 void wh_nats_judge(wh_flight *flight, const wh_nats_answer *answer, const char *subject)
 {
-	char text[240] = "";
+	char text[sizeof(((wh_receipt *)NULL)->reason)] = "";
 
 	switch (answer->outcome) {
 	case WH_NATS_STORED:

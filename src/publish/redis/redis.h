@@ -288,9 +288,9 @@ typedef enum wh_redis_meaning {
 	WH_REDIS_LEAVE     /* It is not the master any more: find that. */
 } wh_redis_meaning;
 
-/* in_cluster: other nodes may take other streams.  */
-wh_redis_meaning wh_redis_judge(const char *error, const char *stream, bool in_cluster,
-				wh_redis_verdict *out);
+/* user: the one that sends; NULL: default.  in_cluster: other nodes may take other streams.  */
+wh_redis_meaning wh_redis_judge(const char *error, const char *stream, const char *user,
+				bool in_cluster, wh_redis_verdict *out);
 
 /* ---- where messages go: redis_route.c ---- */
 

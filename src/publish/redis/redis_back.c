@@ -16,6 +16,7 @@
 
 #include "base/text.h"
 #include "publish/readback.h"
+#include "publish/parts.h"
 
 enum {
 	NODES_MOST = 64,
@@ -189,11 +190,11 @@ static wherry_code find_main(back *b, wherry_error *err)
 static wherry_code refused(const char *why, wherry_error *err)
 {
 	if (strncmp(why, "NOPERM", 6) == 0)
-		return wh_fail(err, WHERRY_DENIED,
-			       "redis: no right to read the streams back: `ACL SETUSER "
-			       "NAME +xrange +xinfo|stream +scan` gives it: %.100s",
-			       why);
-	return wh_fail(err, WHERRY_CLOSED, "redis: %.160s", why);
+		return wh_fail_answer(
+			err, WHERRY_DENIED, 0, "redis: no right to read the streams back",
+			why,
+			"`ACL SETUSER NAME +xrange +xinfo|stream +scan` gives it");
+	return wh_fail_answer(err, WHERRY_CLOSED, 0, "redis", why, NULL);
 }
 
 /* "MOVED 3999 127.0.0.1:6381" */

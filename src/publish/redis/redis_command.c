@@ -131,7 +131,8 @@ wherry_code wh_redis_check(const wh_redis_settings *set, const wherry_message *m
 		code = wh_json_headers(headers, strlen(headers), err);
 	if (code == WHERRY_OK && msg->body_len > WH_REDIS_VALUE_MOST)
 		code = wh_fail(err, WHERRY_TOOBIG,
-			       "its body has %zu bytes, and Redis takes 512 MB",
+			       "its body has %zu bytes, and Redis takes 512 MB: send "
+			       "less, " WH_OR_BODY_STORE,
 			       msg->body_len);
 	return code;
 }

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "publish/parts.h"
+
 enum { CONNECT_US = 5000000 };
 
 /* ---- its own commands ---- */
@@ -187,23 +189,25 @@ static wherry_code fail_hello(const wh_redis_node *node, const char *why,
 			      wherry_error *err)
 {
 	const char *of = node->sentinel ? "sentinel_" : "";
+	char advice[80];
 
 	/* The answer repeats the words of the command, and so the password. */
 	if (strncasecmp(why, "ERR unknown command", 19) == 0)
 		return wh_fail(err, WHERRY_INVALID,
 			       "it does not know HELLO: Redis 6 or later is needed");
-	if (strncmp(why, "WRONGPASS", 9) == 0)
-		return wh_fail(err, WHERRY_DENIED,
-			       "the user or the password is refused: %.80s; see "
-			       "redis.%suser and redis.%spassword",
-			       why, of, of);
+	if (strncmp(why, "WRONGPASS", 9) == 0) {
+		(void)snprintf(advice, sizeof(advice),
+			       "see redis.%suser and redis.%spassword", of, of);
+		return wh_fail_answer(err, WHERRY_DENIED, 0,
+				      "the user or the password is refused", why, advice);
+	}
 	if (strncmp(why, "NOAUTH", 6) == 0 || strncmp(why, "NOPROTO", 7) == 0)
 		return wh_fail(err, WHERRY_DENIED,
 			       "it wants a password: set redis.%spassword=env:NAME", of);
 	if (strncmp(why, "ERR AUTH <password> called", 26) == 0)
 		return wh_fail(err, WHERRY_DENIED,
 			       "it has no password: unset redis.%spassword", of);
-	return wh_fail(err, WHERRY_CLOSED, "it refuses to begin: %.120s", why);
+	return wh_fail_answer(err, WHERRY_CLOSED, 0, "it refuses to begin", why, NULL);
 }
 
 static wherry_code greeted(wh_redis_node *node, const wh_redis_settings *set,
@@ -220,12 +224,18 @@ static wherry_code greeted(wh_redis_node *node, const wh_redis_settings *set,
 static wherry_code selected(const wh_redis_settings *set, const redisReply *reply,
 			    wherry_error *err)
 {
+	char before[60], advice[80];
+	bool denied;
+
 	if (reply->type != REDIS_REPLY_ERROR)
 		return WHERRY_OK;
-	return wh_fail(
-		err,
-		strncmp(reply->str, "NOPERM", 6) == 0 ? WHERRY_DENIED : WHERRY_INVALID,
-		"database %" PRId64 " cannot be used: %.100s", set->number, reply->str);
+	denied = strncmp(reply->str, "NOPERM", 6) == 0;
+	(void)snprintf(before, sizeof(before), "database %" PRId64 " cannot be used",
+		       set->number);
+	(void)snprintf(advice, sizeof(advice), "`ACL SETUSER %.30s +select` permits it",
+		       set->user ? set->user : "default");
+	return wh_fail_answer(err, denied ? WHERRY_DENIED : WHERRY_INVALID, 0, before,
+			      reply->str, denied ? advice : NULL);
 }
 
 static wherry_code waited(wh_redis_node *node, const wh_redis_settings *set,
@@ -233,10 +243,12 @@ static wherry_code waited(wh_redis_node *node, const wh_redis_settings *set,
 {
 	node->waits--;
 	if (reply->type == REDIS_REPLY_ERROR)
-		return wh_fail(err,
-			       strncmp(reply->str, "NOPERM", 6) == 0 ? WHERRY_DENIED
-								     : WHERRY_CLOSED,
-			       "WAIT is refused: %.100s; see redis.replicas", reply->str);
+		return wh_fail_answer(err,
+				      strncmp(reply->str, "NOPERM", 6) == 0
+					      ? WHERRY_DENIED
+					      : WHERRY_CLOSED,
+				      0, "WAIT is refused", reply->str,
+				      "permit the user +wait, or set redis.replicas=0");
 	node->replicas = reply->integer;
 	if (reply->integer >= set->replicas) {
 		wh_redis_units_move(&node->answered, &node->waiting);
@@ -308,8 +320,8 @@ static wherry_code handle(wh_redis_node *node, const wh_redis_settings *set,
 	wh_redis_kind kind;
 
 	if (!unit)
-		return wh_fail(err, WHERRY_CLOSED, "it ended the connection: %.120s",
-			       reply->str ? reply->str : "without a reason");
+		return wh_fail_answer(err, WHERRY_CLOSED, 0, "it ended the connection",
+				      reply->str ? reply->str : "without a reason", NULL);
 	if (reply->type == REDIS_REPLY_ERROR &&
 	    strncmp(reply->str, "ERR Protocol error", 18) == 0 &&
 	    unit->kind == WH_REDIS_ADD) {

@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "publish/parts.h"
 
 enum {
 	CONNECT_US = 5000000,
@@ -158,12 +159,12 @@ static void hear_sentinel(wh_redis_route *route, wh_redis_node *node)
 	    wh_parse_int(reply->element[1]->str, &port))
 		master = node_of(route, reply->element[0]->str,
 				 (size_t)reply->element[0]->len, (int)port);
-	(void)snprintf(text, sizeof(text),
-		       reply->type == REDIS_REPLY_ERROR
-			       ? "the sentinel does not say who is master: %.80s"
-			       : "the sentinel knows no master '%.80s'",
-		       reply->type == REDIS_REPLY_ERROR ? reply->str
-							: route->set->master);
+	if (reply->type == REDIS_REPLY_ERROR)
+		wh_put_answer(text, sizeof(text), "the sentinel does not say who is master",
+			      reply->str, NULL);
+	else
+		(void)snprintf(text, sizeof(text), "the sentinel knows no master '%.80s'",
+			       route->set->master);
 	freeReplyObject(reply);
 	wh_redis_node_close(node);
 	route->sentinel = NULL;
@@ -382,7 +383,8 @@ static void judge(wh_redis_route *route, const wh_redis_node *node, wh_redis_uni
 
 	(void)wh_redis_stream(route->set->stream, unit->first->flight.message, stream,
 			      NULL);
-	means = wh_redis_judge(unit->error, stream, route->in_cluster, &verdict);
+	means = wh_redis_judge(unit->error, stream, route->set->user, route->in_cluster,
+			       &verdict);
 	if (means == WH_REDIS_MOVED || means == WH_REDIS_ASKED) {
 		redirect(route, node, unit, means == WH_REDIS_ASKED);
 		return;

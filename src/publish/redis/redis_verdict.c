@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "publish/parts.h"
+
 enum { HELD_US = 2000000, BUSY_US = 1000000 };
 
 typedef enum kind {
@@ -39,12 +41,11 @@ static const struct {
 	{"WRONGTYPE ", PLACE,
 	 "the key is not a stream: rename it, or choose another "
 	 "name with ?stream="},
-	{"NOPERM ", RIGHT,
-	 "permit this user +xadd, +multi, +exec and the key: ACL SETUSER"},
+	{"NOPERM ", RIGHT, NULL}, /* See give_rights(). */
 	{"ERR The stream has exhausted", PLACE, "start another stream"},
 	{"ERR Protocol error", REJECTED,
-	 "a value is over the server's proto-max-bulk-len"},
-	{"ERR Elements are too large", REJECTED, NULL},
+	 "raise the server's proto-max-bulk-len, " WH_OR_BODY_STORE},
+	{"ERR Elements are too large", REJECTED, "send less, " WH_OR_BODY_STORE},
 	{"ERR unknown command", PLACE, "the server lacks it, or it was renamed there"},
 };
 
@@ -60,15 +61,27 @@ static kind kind_of(const char *error, const char **out_advice)
 	return OTHER;
 }
 
-wh_redis_meaning wh_redis_judge(const char *error, const char *stream, bool in_cluster,
-				wh_redis_verdict *out)
+/* The command that gives the user what it lacks. */
+static void give_rights(const char *user, const char *stream, char *out, size_t cap)
+{
+	(void)snprintf(out, cap, "`ACL SETUSER %.30s +xadd +multi +exec ~%.60s` permits it",
+		       user ? user : "default", stream);
+}
+
+wh_redis_meaning wh_redis_judge(const char *error, const char *stream, const char *user,
+				bool in_cluster, wh_redis_verdict *out)
 {
 	const char *advice;
 	kind means = kind_of(error, &advice);
+	char place[80], rights[160];
 
 	*out = (wh_redis_verdict){.verdict = WHERRY_RETRY};
-	(void)snprintf(out->reason, sizeof(out->reason), "stream '%.60s': %.70s%s%s",
-		       stream, error, advice ? "; " : "", advice ? advice : "");
+	(void)snprintf(place, sizeof(place), "stream '%.60s'", stream);
+	if (means == RIGHT) {
+		give_rights(user, stream, rights, sizeof(rights));
+		advice = rights;
+	}
+	wh_put_answer(out->reason, sizeof(out->reason), place, error, advice);
 	switch (means) {
 	case MOVED:
 		return WH_REDIS_MOVED;
@@ -83,8 +96,7 @@ wh_redis_meaning wh_redis_judge(const char *error, const char *stream, bool in_c
 		}
 		out->verdict = WHERRY_THROTTLED;
 		out->retry_after_us = BUSY_US;
-		(void)snprintf(out->reason, sizeof(out->reason), "%.100s%s%s", error,
-			       advice ? "; " : "", advice ? advice : "");
+		wh_put_answer(out->reason, sizeof(out->reason), NULL, error, advice);
 		return means == BUSY ? WH_REDIS_BUSY : WH_REDIS_LEAVE;
 	case PLACE:
 	case RIGHT:

@@ -19,13 +19,25 @@
 #include <string.h>
 
 #include "base/url.h"
+#include "publish/parts.h"
+
+enum { TOO_LARGE = 413 };
 
 static const int64_t pause_most_s = 3600, delay_most_s = 24 * 3600;
 
 static void say_status(wh_webhook_verdict *v, const wh_webhook_answer *a)
 {
-	(void)snprintf(v->reason, sizeof(v->reason), "HTTP %ld%s%.200s", a->status,
-		       *a->text ? ": " : "", a->text);
+	char status[32];
+
+	(void)snprintf(status, sizeof(status), "HTTP %ld", a->status);
+	if (a->status == TOO_LARGE)
+		wh_put_answer(v->reason, sizeof(v->reason), status,
+			      *a->text ? a->text : "the body is too large",
+			      "raise the receiver's limit, " WH_OR_BODY_STORE);
+	else if (*a->text)
+		wh_put_answer(v->reason, sizeof(v->reason), status, a->text, NULL);
+	else
+		(void)snprintf(v->reason, sizeof(v->reason), "%s", status);
 }
 
 static int64_t wait_us(int64_t seconds, int64_t most_s)
@@ -64,7 +76,7 @@ static void judge_status(wh_webhook_verdict *v, const wh_webhook_answer *a)
 		(void)snprintf(
 			v->reason, sizeof(v->reason),
 			"HTTP %ld, and redirects are not followed: give the URL it "
-			"points to%s%.120s (curl -i shows it)",
+			"points to%s%.110s (curl -i shows it)",
 			a->status, *elsewhere ? ", on " : "", elsewhere);
 	} else {
 		v->verdict = WHERRY_REJECTED;
@@ -121,9 +133,8 @@ static void say_failure(wh_webhook_verdict *v, const wh_webhook_answer *a)
 	if (a->result == CURLE_HTTP2_STREAM)
 		cause = "it may have been answered before its body was read; the next "
 			"requests are sent over HTTP/1.1";
-	(void)snprintf(v->reason, sizeof(v->reason), "%.80s%s%s",
-		       *a->error ? a->error : curl_easy_strerror(a->result),
-		       cause ? ": " : "", cause ? cause : "");
+	wh_put_answer(v->reason, sizeof(v->reason), NULL,
+		      *a->error ? a->error : curl_easy_strerror(a->result), cause);
 }
 
 wh_webhook_verdict wh_webhook_judge(const wh_webhook_answer *a)
