@@ -20,6 +20,7 @@ static void warn(const char *path, const wh_plan_relay *relay)
 	wh_publisher_warn(relay->to.value, relay->config, &text);
 	if (*dead)
 		wh_publisher_warn(dead, relay->config, &text);
+	wh_publisher_warn_settings(relay->config, &text);
 	for (const char *line = wh_buf_str(&text); *line; line += strcspn(line, "\n") + 1)
 		(void)fprintf(stderr, "%s: warning: relay %s: %.*s\n", path, relay->name,
 			      (int)strcspn(line, "\n"), line);

@@ -244,9 +244,18 @@ static void announce(relaying *r, const wh_args *args)
 		       wh_log_text("to", to));
 }
 
-static void warn(relaying *r, const wh_args *args)
+static void warn_lines(relaying *r, const char *event, wh_buf *text)
 {
 	wh_env env = {.log = log_record, .log_ctx = r};
+
+	for (const char *line = wh_buf_str(text); *line; line += strcspn(line, "\n") + 1)
+		wh_log(&env, WHERRY_LOG_WARN, "relay", event,
+		       wh_log_bytes("why", line, strcspn(line, "\n")));
+	wh_buf_clear(text);
+}
+
+static void warn(relaying *r, const wh_args *args)
+{
 	wh_buf text = WH_BUF_INIT(LOG_LINE_MAX);
 
 	if (wh_config_choice(args->config, WH_LOG_LEVEL) < WHERRY_LOG_WARN)
@@ -254,10 +263,9 @@ static void warn(relaying *r, const wh_args *args)
 	wh_publisher_warn(wh_operand(args, 1), args->config, &text);
 	wh_publisher_warn(wh_config_text(args->config, WH_RELAY_DEAD_LETTERS),
 			  args->config, &text);
-	for (const char *line = wh_buf_str(&text); *line; line += strcspn(line, "\n") + 1)
-		wh_log(&env, WHERRY_LOG_WARN, "relay", "insecure",
-		       wh_log_bytes("why", line, strcspn(line, "\n")));
-	wh_buf_clear(&text);
+	warn_lines(r, "insecure", &text);
+	wh_publisher_warn_settings(args->config, &text);
+	warn_lines(r, "setting-ignored", &text);
 }
 
 /* Open the relay.  While the server starts, or recovers from a crash, wait for it. */

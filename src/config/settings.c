@@ -270,6 +270,7 @@ static_assert(sizeof(table) / sizeof(*table) == WH_SETTING_COUNT, "a setting has
 typedef struct value {
 	char *text;     /* NULL: the default. */
 	int64_t number; /* The parsed value. */
+	bool shared;    /* See wh_config_share(). */
 } value;
 
 /* A setting of one of the application's own destinations. */
@@ -289,6 +290,7 @@ struct wherry_config {
 static wherry_code copy_value(const value *from, value *to, wherry_error *err)
 {
 	to->number = from->number;
+	to->shared = from->shared;
 	to->text = from->text ? strdup(from->text) : NULL;
 	return from->text && !to->text ? wh_oom(err) : WHERRY_OK;
 }
@@ -397,7 +399,7 @@ wherry_code wh_config_add_setting(wherry_config *config, const wherry_setting *r
 	if (!grown)
 		return wh_oom(err);
 	config->extras = grown;
-	grown[config->n_extras++] = (extra){row, {NULL, number}};
+	grown[config->n_extras++] = (extra){row, {NULL, number, false}};
 	return WHERRY_OK;
 }
 
@@ -441,6 +443,7 @@ static wherry_code put(value *v, const char *text, int64_t number, wherry_error 
 	free(v->text);
 	v->text = copy;
 	v->number = number;
+	v->shared = false;
 	return WHERRY_OK;
 }
 
@@ -575,37 +578,13 @@ bool wh_config_is_set(const wherry_config *config, wh_setting which)
 	return config && config->values[which].text;
 }
 
-wherry_code wh_config_check(const wherry_config *config, wherry_error *err)
+bool wh_config_is_own(const wherry_config *config, wh_setting which)
 {
-	int64_t claim = wh_config_int(config, WH_RELAY_CLAIM_TIMEOUT);
-	int64_t delivery = wh_config_int(config, WH_RELAY_DELIVERY_TIMEOUT);
-	int64_t handling = wh_config_int(config, WH_HANDLERS_TIMEOUT);
-	int64_t posting = wh_config_int(config, WH_WEBHOOK_TIMEOUT);
+	return wh_config_is_set(config, which) && !config->values[which].shared;
+}
 
-	if (wh_config_int(config, WH_RELAY_BODY_STORE_ABOVE) &&
-	    !*wh_config_text(config, WH_RELAY_BODY_STORE))
-		return wh_fail(err, WHERRY_INVALID,
-			       "relay.body_store_above needs relay.body_store, such as "
-			       "relay.body_store=file:/var/lib/wherry/bodies");
-	if (delivery >= claim)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"relay.delivery_timeout (%s) must be shorter than "
-			"relay.claim_timeout (%s): a claim must outlive its delivery",
-			wh_config_text(config, WH_RELAY_DELIVERY_TIMEOUT),
-			wh_config_text(config, WH_RELAY_CLAIM_TIMEOUT));
-	if (posting >= claim)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"webhook.timeout (%s) must be shorter than "
-			"relay.claim_timeout (%s): a claim must outlive its request",
-			wh_config_text(config, WH_WEBHOOK_TIMEOUT),
-			wh_config_text(config, WH_RELAY_CLAIM_TIMEOUT));
-	if (handling >= claim)
-		return wh_fail(err, WHERRY_INVALID,
-			       "handlers.timeout (%s) must be shorter than "
-			       "relay.claim_timeout (%s): a claim must outlive its call",
-			       wh_config_text(config, WH_HANDLERS_TIMEOUT),
-			       wh_config_text(config, WH_RELAY_CLAIM_TIMEOUT));
-	return WHERRY_OK;
+void wh_config_share(wherry_config *config)
+{
+	for (int i = 0; i < WH_SETTING_COUNT; i++)
+		config->values[i].shared = true;
 }

@@ -128,6 +128,13 @@ const char *wh_config_text(const wherry_config *config, wh_setting which);
 /* Was the setting set, instead of having its default? */
 bool wh_config_is_set(const wherry_config *config, wh_setting which);
 
+/* Was it set for this relay alone, and not for several by wh_config_share()? */
+bool wh_config_is_own(const wherry_config *config, wh_setting which);
+
+/* What was set until now is for several relays, such as `defaults` of wherry.yaml.  It may have no effect on
+ * one of them. */
+void wh_config_share(wherry_config *config);
+
 /* Copy a set; `from` may be NULL. */
 wherry_code wh_config_copy(const wherry_config *from, wherry_config **out,
 			   wherry_error *err);
@@ -152,7 +159,10 @@ wherry_code wh_config_add_publisher(wherry_config *config, const void *driver,
 /* The i-th destination that the application added; NULL after the last. */
 const void *wh_config_publisher(const wherry_config *config, size_t i);
 
-/* Refuse settings that contradict each other. */
+/* Refuse settings that have no effect, because another one lacks. */
+wherry_code wh_config_check_needs(const wherry_config *config, wherry_error *err);
+
+/* The same, and refuse settings that contradict each other. */
 wherry_code wh_config_check(const wherry_config *config, wherry_error *err);
 
 #endif

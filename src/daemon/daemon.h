@@ -167,6 +167,7 @@ typedef struct wh_daemon {
 	wh_ticker **tickers;
 	size_t n_tickers;
 	wh_line_log log;
+	wh_buf warned; /* Lines about ignored settings that were logged; of the main thread. */
 	int64_t began_us;
 } wh_daemon;
 

@@ -351,7 +351,7 @@ static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 	if (!relay->to.value)
 		wh_plan_problem(r, at, "a relay needs 'to', a destination: stdout:");
 	if (wh_config_check(relay->config, &err) != WHERRY_OK)
-		wh_plan_problem(r, at, "%s", err.message);
+		wh_plan_problem(r, place_of(r, err.message, at), "%s", err.message);
 	if (r->n_problems > problems_before || !relay->from.value || !relay->to.value)
 		return;
 	check_source(r, relay);
@@ -392,6 +392,7 @@ static void take_relay(wh_reading *r, const yaml_node_t *value,
 			r, &settings,
 			(const char *)wh_plan_node(r, p->key)->data.scalar.value,
 			wh_plan_node(r, p->value));
+	wh_config_share(relay.config);
 	wh_plan_each(r, value, "a relay", visit_relay, &relay);
 	check_relay(r, &relay, value->start_mark, before);
 	relay.broken = r->n_problems > before;

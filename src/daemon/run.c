@@ -498,6 +498,7 @@ static void end(running *r)
 	for (size_t i = 0; i < r->daemon.n; i++)
 		wh_pipeline_free(r->daemon.pipelines[i]);
 	free(r->daemon.pipelines);
+	wh_buf_clear(&r->daemon.warned);
 	wh_plan_clear(&r->plan);
 	if (r->signals >= 0)
 		(void)close(r->signals);
@@ -509,7 +510,8 @@ static void end(running *r)
 
 int wh_daemon_run(const char *path, void (*put)(const char *line))
 {
-	running r = {.daemon.log = {.level = WHERRY_LOG_INFO, .put = put}};
+	running r = {.daemon.log = {.level = WHERRY_LOG_INFO, .put = put},
+		     .daemon.warned = WH_BUF_INIT(64 * 1024)};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int status = EXIT_FAILED;
 

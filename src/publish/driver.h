@@ -235,6 +235,8 @@ extern const wh_publisher_driver *const wh_publishers_linked[];
 typedef struct wh_publisher_wrapper {
 	/* Refuse settings that wrap() would refuse. */
 	wherry_code (*check)(const wherry_config *config, wherry_error *err);
+	/* Append a line for each setting that does not do what it says. */
+	void (*warn)(const wherry_config *config, wh_buf *out);
 	/* Put a publisher around *pub, or leave it as it is.  On failure *pub is closed. */
 	wherry_code (*wrap)(const char *url, const wherry_config *config,
 			    const wh_env *env, wherry_publisher **pub, wherry_error *err);
@@ -286,7 +288,11 @@ bool wh_publisher_standard(const char *url, const wherry_config *config, int whi
 wherry_code wh_publisher_check(const char *url, const wherry_config *config,
 			       wherry_error *err);
 
+/* Append a line for each protection that the URL or the settings of the destination give up. */
 void wh_publisher_warn(const char *url, const wherry_config *config, wh_buf *out);
+
+/* Append a line for each setting that does not do what it says, whatever the destination is. */
+void wh_publisher_warn_settings(const wherry_config *config, wh_buf *out);
 
 wherry_code wh_publisher_open(const char *url, const wherry_config *config,
 			      const wh_env *env, wherry_publisher **out,

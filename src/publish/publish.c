@@ -147,7 +147,9 @@ wherry_code wh_publisher_check(const char *url, const wherry_config *config,
 
 	if (code != WHERRY_OK)
 		return code;
-	code = wh_format_check(config, err);
+	code = wh_config_check_needs(config, err);
+	if (code == WHERRY_OK)
+		code = wh_format_check(config, err);
 	if (code != WHERRY_OK)
 		return code;
 	if (to.own)
@@ -214,6 +216,12 @@ void wh_publisher_warn(const char *url, const wherry_config *config, wh_buf *out
 	wh_bodies_warn(config, out);
 }
 
+void wh_publisher_warn_settings(const wherry_config *config, wh_buf *out)
+{
+	for (size_t i = 0; wh_publisher_wrappers_linked[i]; i++)
+		wh_publisher_wrappers_linked[i]->warn(config, out);
+}
+
 /* Open the destination, with a body store if the settings name one. */
 static wherry_code open_plain(const char *url, const wherry_config *config,
 			      const wh_env *env, wherry_publisher **out,
@@ -236,8 +244,10 @@ static wherry_code open_wrapped(const char *url, bool formats,
 				wherry_publisher **out, wherry_error *err)
 {
 	wherry_publisher *pub = NULL;
-	wherry_code code = open_plain(url, config, env, &pub, err);
+	wherry_code code = wh_config_check_needs(config, err);
 
+	if (code == WHERRY_OK)
+		code = open_plain(url, config, env, &pub, err);
 	if (code == WHERRY_OK && formats)
 		code = wh_format_wrap(config, &pub, err);
 	for (size_t i = 0; code == WHERRY_OK && wh_publisher_wrappers_linked[i]; i++)

@@ -96,13 +96,17 @@ json "in the order of the key" "[m['message_id'] == 'big' or m['body']['n'] for 
 	m['key'] == 'k'] == [1, True, 3]"
 
 w relay sqlite:a.db stdout: --set relay.body_store=bodies
-expect "what is not a URL is refused" 2 "err:relay.body_store"
+expect "what is not a URL is refused" 2 "err:relay.body_store: write file:/FOLDER"
+w relay sqlite:a.db stdout: --set "relay.body_store=$tmp/bodies"
+expect "and a path, with the value to write" 2 "err:write relay.body_store=file:$tmp/bodies"
 w relay sqlite:a.db stdout: --set relay.body_store=ftp://x/y
 expect "and a store that nobody knows" 2 "err:write file:/FOLDER or s3://BUCKET/PREFIX"
 w relay sqlite:a.db stdout: --set relay.body_store=file:bodies
 expect "and a folder without its whole path" 2 "err:needs the whole path"
 w relay sqlite:a.db stdout: --set relay.body_store_above=64KB
-expect "and a size without a store" 2 "err:needs relay.body_store"
+expect "and a size without a store" 2 "err:relay.body_store_above has no effect" "err:add relay.body_store=file:/"
+w relay sqlite:a.db stdout: --set s3.region=eu-west-1 --set "relay.body_store=file:$tmp"
+expect "and a setting of S3 without S3" 2 "err:add relay.body_store=s3://BUCKET/PREFIX"
 
 # ---- S3 ----
 

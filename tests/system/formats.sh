@@ -21,15 +21,15 @@ trace=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
 
 # send FORMAT URL [SETTING...]: a message in this format, and one that has no such form.
 send() {
-	local format=$1 url=$2 placement=() forged=ID
+	local format=$1 url=$2 further=() forged=ID
 	shift 2
 	rm -f a.db*
 	"$wherry" create sqlite:a.db >/dev/null 2>&1
 	case $format in
-	debezium) placement=(--set message.placement=type:header:eventType) ;;
-	debezium-expanded) placement=(--set message.placement=type:envelope:eventType) ;;
+	debezium) further=(--set message.placement=type:header:eventType) ;;
+	debezium-expanded) further=(--set message.placement=type:envelope:eventType) ;;
 	raw) forged= ;;
-	*) forged=${prefix}id ;;
+	*) forged=${prefix}id further=(--set message.source=/shop) ;;
 	esac
 	[ -z "$forged" ] || "$wherry" enqueue sqlite:a.db '{"n":0}' --topic orders --key 7 \
 		--aggregate-type order --aggregate-id 8 --header "$forged=x" >/dev/null
@@ -37,7 +37,7 @@ send() {
 		--aggregate-id '9 ä' --header tenant=acme --header "traceparent=$trace" \
 		--header tracestate=a=b --header baggage=c=d >/dev/null
 	"$wherry" relay sqlite:a.db "$url" --until-empty --timeout 30s --set "message.format=$format" \
-		--set message.source=/shop "${placement[@]}" "$@" >relay.out 2>relay.log
+		"${further[@]}" "$@" >relay.out 2>relay.log
 	status=$? out=$(cat relay.out) err=$(cat relay.log)
 	case $format in
 	raw) expect "$name: raw is delivered" 0 "err:1 delivered, 0 retried, 0 dead" ;;

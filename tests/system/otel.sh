@@ -134,6 +134,29 @@ sampled "root yes" unknown
 rm -f "$box/traces" "$box/metrics"
 OTEL_SDK_DISABLED=true w relay sqlite:a.db null: --until-empty
 check "OTEL_SDK_DISABLED turns it off" test ! -e "$box/metrics"
+
+# ---- what is ignored is said, once ----
+
+ignored() { # NAME=VALUE TEXT
+	w_env "$1" relay sqlite:a.db null: --until-empty
+	expect "$1 is ignored, which is said" 0 "err:event=setting-ignored" "err:$1: it is ignored" "err:$2"
+}
+w_env() {
+	export "${1?}"
+	w "${@:2}"
+	unset "${1%%=*}"
+}
+ignored OTEL_EXPORTER_OTLP_PROTOCOL=grpc "set this variable to http/json"
+ignored OTEL_TRACES_SAMPLER=jaeger_remote "known are always_on"
+ignored OTEL_TRACES_SAMPLER_ARG=10% "a ratio from 0 to 1"
+ignored OTEL_BSP_SCHEDULE_DELAY=5s "write milliseconds"
+export OTEL_BSP_SCHEDULE_DELAY=100
+w_env OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf relay sqlite:a.db null: --until-empty
+expect "protobuf over HTTP is not, since collectors take JSON there" 0 "no:setting-ignored"
+w_env OTEL_EXPORTER_OTLP_ENDPOINT="$endpoint/v1/traces" relay sqlite:a.db null: --until-empty
+expect "an endpoint with the path of spans is refused, with the right one" 2 \
+	"err:/v1/traces is added to it: write OTEL_EXPORTER_OTLP_ENDPOINT=$endpoint"
+export OTEL_EXPORTER_OTLP_ENDPOINT=$endpoint
 unset OTEL_EXPORTER_OTLP_ENDPOINT OTEL_SERVICE_NAME OTEL_EXPORTER_OTLP_HEADERS
 
 # ---- a collector that is dead, hangs or refuses ----
@@ -173,6 +196,19 @@ check "a collector that is back gets what waited" until_true 40 test -s "$box/tr
 kill "$relay_pid"
 wait "$relay_pid"
 
+kill_collector
+w create sqlite:idle.db
+"$wherry" relay sqlite:idle.db null: --set "otel.endpoint=$endpoint" --set relay.lease=1s 2>idle.log &
+relay_pid=$!
+pids+=("$relay_pid")
+said() { [ "$(grep -c "event=$1" idle.log)" = "$2" ]; }
+check "an idle relay says that the collector is down" until_true 20 said collector-down 1
+collect --port "${endpoint##*:}"
+check "and that it is back" until_true 40 said collector-up 1
+check "each once" said collector-down 1
+kill "$relay_pid"
+wait "$relay_pid"
+
 # ---- a daemon ----
 
 rm -f "$box/traces" "$box/metrics"
@@ -187,8 +223,9 @@ for db in d e; do
 	w create "sqlite:$db.db"
 	w enqueue "sqlite:$db.db" '{}' --topic "of-$db"
 done
-"$wherry" run wherry.yaml 2>run.log &
+OTEL_TRACES_SAMPLER=odd "$wherry" run wherry.yaml 2>run.log &
 run_pid=$!
+said_of_two() { [ "$(grep -c event=setting-ignored run.log)" = "$1" ]; }
 pids+=("$run_pid")
 both() {
 	grep -q of-d "$box/traces" && grep -q of-e "$box/traces"
@@ -198,9 +235,15 @@ one_request() {
 	tail -n 1 "$box/metrics" | grep -q 'of-d.*of-e\|of-e.*of-d'
 }
 check "and their metrics together, since they share an exporter" until_true 20 one_request
+check "what is ignored in the environment is said once" said_of_two 1
 kill "$run_pid"
 wait "$run_pid"
 
+w relay sqlite:a.db null: --set "otel.endpoint=$endpoint/v1/metrics/"
+expect "an endpoint with the path of metrics is refused, with the right one" 2 \
+	"err:otel.endpoint: /v1/metrics is added to it: write otel.endpoint=$endpoint"
+w relay sqlite:a.db null: --until-empty --set otel.service=shop
+expect "a service without an endpoint is said" 0 "err:otel.service has no effect: nothing is sent without otel.endpoint"
 w relay sqlite:a.db null: --set otel.endpoint=localhost:4318
 expect "an endpoint without a scheme is refused" 2 "err:otel.endpoint: write http://HOST:4318"
 w relay sqlite:a.db null: --set "otel.endpoint=$endpoint" --set otel.headers=nothing

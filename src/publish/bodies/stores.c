@@ -29,9 +29,16 @@ wherry_code wh_body_store_named(const wherry_config *config, wh_url *out,
 	*out_driver = NULL;
 	if (!*url)
 		return WHERRY_OK;
-	code = wh_url_parse(url, out, err);
+	if (*url == '/')
+		return wh_fail(err, WHERRY_INVALID,
+			       "relay.body_store: a folder stands behind file: write "
+			       "relay.body_store=file:%.160s",
+			       url);
+	code = wh_url_parse(url, out, NULL);
 	if (code != WHERRY_OK)
-		return wh_prefix(err, code, "relay.body_store");
+		return wh_fail(err, WHERRY_INVALID,
+			       "relay.body_store: write file:/FOLDER or "
+			       "s3://BUCKET/PREFIX");
 	*out_driver = find(out->scheme);
 	if (*out_driver)
 		return WHERRY_OK;

@@ -53,13 +53,8 @@ static wherry_code read_placements(const wherry_config *config, wh_format *out,
 {
 	const char *text = wh_config_text(config, WH_MESSAGE_PLACEMENT);
 
-	if (!*text)
-		return WHERRY_OK;
-	if (!is_debezium(out->kind))
-		return wh_fail(err, WHERRY_INVALID,
-			       "message.placement has a meaning with "
-			       "message.format=debezium or debezium-expanded only");
-	return wh_debezium_placements(text, out, err);
+	return *text && is_debezium(out->kind) ? wh_debezium_placements(text, out, err)
+					       : WHERRY_OK;
 }
 
 static wherry_code read_rules(const wherry_config *config, wh_format *out,

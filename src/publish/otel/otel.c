@@ -227,6 +227,13 @@ static wherry_code otel_collect(wherry_publisher *pub, wh_receipt *out, size_t c
 	return code;
 }
 
+/* The relay calls this now and then, also while it has nothing to deliver. */
+static const char *otel_notice(wherry_publisher *pub)
+{
+	say_news(of(pub));
+	return wh_publisher_notice(of(pub)->around.inner);
+}
+
 static void otel_drop(wherry_publisher *pub)
 {
 	wh_publisher_drop(of(pub)->around.inner);
@@ -310,6 +317,7 @@ static wherry_code otel_wrap(const char *url, const wherry_config *config,
 		.submit = otel_submit,
 		.collect = otel_collect,
 		.drop = otel_drop,
+		.notice = otel_notice,
 	};
 	wh_otel_settings set;
 	wh_otel_exporter *exporter = NULL;
@@ -339,6 +347,7 @@ static wherry_code otel_wrap(const char *url, const wherry_config *config,
 
 const wh_publisher_wrapper wh_otel_wrapper = {
 	.check = otel_check,
+	.warn = wh_otel_settings_warn,
 	.wrap = otel_wrap,
 	.end = wh_otel_end,
 };

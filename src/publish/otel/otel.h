@@ -37,6 +37,8 @@ typedef struct wh_otel_settings {
 /* NULL in endpoint: nothing names a collector. */
 wherry_code wh_otel_settings_read(const wherry_config *config, wh_otel_settings *out,
 				  wherry_error *err);
+/* Append a line for each setting and variable that has no effect, or another one than it says. */
+void wh_otel_settings_warn(const wherry_config *config, wh_buf *out);
 bool wh_otel_settings_equal(const wh_otel_settings *a, const wh_otel_settings *b);
 void wh_otel_settings_clear(wh_otel_settings *settings);
 

@@ -41,6 +41,7 @@ struct wh_otel_exporter {
 	wh_otel_span *batch;
 	size_t n_batch;
 	wh_otel_series *series;
+	bool asks; /* The request has no data: it asks whether the collector answers. */
 };
 
 /* Exporters of the program; they live until wh_otel_wrapper.end(). */
@@ -86,7 +87,7 @@ static long time_left_ms(wh_otel_exporter *x)
 						: x->set.limit_ms;
 }
 
-/* A request that runs when the program ends gets no more time than those after it. */
+/* A request that runs when the program ends gets no more time than those after it, and one without data none. */
 static int go_on(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
 	wh_otel_exporter *x = arg;
@@ -95,7 +96,7 @@ static int go_on(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t
 	(void)b;
 	(void)c;
 	(void)d;
-	return time_left_ms(x) == 0;
+	return time_left_ms(x) == 0 || (x->asks && is_ending(x));
 }
 
 #define SET(easy, option, value) ((void)curl_easy_setopt((easy), (option), (value)))
@@ -208,7 +209,8 @@ static bool send_spans(wh_otel_exporter *x)
 	return true;
 }
 
-/* Sums are those since the program began, so a request that failed need not be repeated. */
+/* Sums are those since the program began, so a request that failed need not be repeated.  Without any sum the
+ * request is empty: so an operator learns of a collector that is down before there are messages. */
 static bool send_metrics(wh_otel_exporter *x)
 {
 	wh_buf body = WH_BUF_INIT(REQUEST_MOST);
@@ -222,11 +224,15 @@ static bool send_metrics(wh_otel_exporter *x)
 	if (n)
 		memcpy(x->series, x->queue.series, n * sizeof(*x->series));
 	(void)pthread_mutex_unlock(&x->lock);
-	if (n) {
+	if (n)
 		wh_otel_put_metrics(&body, x->set.service, x->series, n, begin_us,
 				    wh_now(&wh_env_system));
+	else
+		wh_buf_puts(&body, "{\"resourceMetrics\":[]}");
+	x->asks = !n;
+	if (n || !is_ending(x))
 		is = post(x, "/v1/metrics", &body);
-	}
+	x->asks = false;
 	wh_buf_clear(&body);
 	return is != LATER;
 }
@@ -268,7 +274,7 @@ static void *work(void *arg)
 {
 	wh_otel_exporter *x = arg;
 	int64_t now = wh_monotonic(&wh_env_system), pause_us = 0;
-	int64_t metrics_at_us = wh_later(now, x->set.metrics_us);
+	int64_t metrics_at_us = now;
 
 	while (!is_ending(x)) {
 		bool ok = true;
@@ -284,7 +290,8 @@ static void *work(void *arg)
 		now = wh_monotonic(&wh_env_system);
 		if (ok && now >= metrics_at_us) {
 			ok = send_metrics(x);
-			metrics_at_us = wh_later(now, x->set.metrics_us);
+			if (ok)
+				metrics_at_us = wh_later(now, x->set.metrics_us);
 		}
 		pause_us = ok ? 0 : pause_us ? 2 * pause_us : PAUSE_LEAST_US;
 		pause_us = wh_sooner(pause_us, PAUSE_MOST_US);
