@@ -10,7 +10,7 @@
 #include "cli/reconcile.h"
 #include "publish/parts.h"
 
-enum { SHOWN_MOST = 100 };
+enum { SHOWN_MOST = 100, RECENT_S = WH_RECONCILE_RECENT_US / 1000000 };
 
 static const wh_table_column columns[] = {
 	{.title = "ID", .right = true},   {.title = "MESSAGE ID", .most = 40},
@@ -113,7 +113,9 @@ static void put_counts(const wh_reconcile *r)
 	if (n->expired)
 		line("expired", n->expired,
 		     r->with_expired ? ", and counted as missing (--with-expired)"
-				     : ": older than what is still there");
+				     : ": older than what is still there, so retention may "
+				       "have removed them; if something else did, "
+				       "--with-expired counts them as missing");
 	if (n->compacted)
 		line("compacted", n->compacted, ": a later message of the key is there");
 	if (n->twice)
@@ -251,19 +253,31 @@ static bool read_args(const wh_args *args, wh_reconcile *r)
 	if (!read_time(args, "since", now_us, &r->period.since_us) ||
 	    !read_time(args, "until", now_us, &r->period.until_us))
 		return false;
-	if (r->period.until_us > settled_us)
+	if (r->period.until_us >= settled_us) {
 		r->period.until_us = settled_us;
+		r->settling = true;
+	}
 	if (r->period.since_us < r->period.until_us)
 		return true;
 	(void)wh_usage(args->command,
 		       "--since must be before --until, and at least %d seconds ago",
-		       (int)(WH_RECONCILE_RECENT_US / 1000000));
+		       RECENT_S);
 	return false;
 }
 
 /* Nothing of the period is kept: a result without a missing message would mislead. */
-static wh_exit refuse_empty(const wh_args *args, const wh_session *s)
+static wh_exit refuse_empty(const wh_args *args, const wh_session *s,
+			    const wh_reconcile *r)
 {
+	if (r->settling && r->n.settling)
+		return wh_complain(
+			NULL,
+			"outbox '%s' has delivered %" PRId64
+			" message%s of that time, made in the last %d seconds, which are "
+			"left out because they may still be acknowledged: run this again "
+			"in %d seconds",
+			s->table, r->n.settling, wh_plural(r->n.settling), RECENT_S,
+			RECENT_S);
 	return wh_complain(
 		NULL,
 		"outbox '%s' has no delivered message of that time, so nothing can be "
@@ -301,7 +315,7 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 	if (code != WHERRY_OK)
 		status = wh_call_failed(args, code, &err);
 	else if (empty)
-		status = refuse_empty(args, s);
+		status = refuse_empty(args, s, &r);
 	else
 		status = conclude(args, s, &r, &l);
 	wh_reconcile_clear(&r);

@@ -27,6 +27,7 @@ static wherry_code take_period(void *ctx, const wh_period_row *row, wherry_error
 	bool asked = in_period(&r->period, message->created_at_us);
 	wherry_code code;
 
+	n->settling += done && message->created_at_us >= r->period.until_us;
 	n->waiting += asked && !done && row->state != WHERRY_DEAD;
 	if (!*message->message_id) {
 		n->nameless += asked && done;

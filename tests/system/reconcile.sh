@@ -90,12 +90,24 @@ wait "$relay"
 stream delete ORDERS 1 2 3
 compare shop.db "$nats"
 expect "what is older than the first message of the stream has expired there" 0 "out:missing    0" \
-	"out:expired    3: older than"
+	"out:expired    3: older than what is still there" "out:--with-expired counts them as missing"
 compare shop.db "$nats" --with-expired --yes
 expect "--with-expired sends it again" 0 "out:missing    3" "out:3 messages are pending again"
 deliver shop.db "$nats"
 compare shop.db "$nats"
 expect "then it is there" 0 "out:missing    0" "out:there      30" "no:expired"
+
+# ---- too early ----
+
+w create sqlite:fresh.db
+w enqueue sqlite:fresh.db '{}' --topic orders.fresh
+sql fresh.db 'UPDATE outbox SET created_at = created_at + 600000' # A test must not depend on the five seconds.
+deliver fresh.db "$nats"
+compare fresh.db "$nats"
+expect "messages of the last five seconds are said to be left out" 1 \
+	"err:has delivered 1 message of that time, made in the last 5 seconds" "err:run this again in 5 seconds" "no:outbox.retention"
+compare fresh.db "$nats" --until 1h
+expect "if the period ends earlier, there is none of that time" 1 "err:no delivered message of that time"
 
 # ---- messages of others, and twice ----
 
