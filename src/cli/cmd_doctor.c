@@ -134,6 +134,7 @@ static wh_exit examine(const wh_args *args, wh_doctor *d)
 		if (d->store) {
 			wh_doctor_servers(d);
 			wh_doctor_unsafe(d);
+			wh_doctor_last_error(d);
 		}
 		wh_doctor_cron(d);
 		if (d->session->queue)

@@ -141,6 +141,9 @@ void wh_doctor_servers(wh_doctor *d);
 /* Check whether relays say that their destinations may lose messages that they took. */
 void wh_doctor_unsafe(wh_doctor *d);
 
+/* If no relay runs, check whether the last one could not deliver. */
+void wh_doctor_last_error(wh_doctor *d);
+
 /* The rest is for queues and delayed queues. */
 
 /* Check whether the queue is paused, and the destinations of its relays.  what: "queue",

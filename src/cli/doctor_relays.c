@@ -126,8 +126,8 @@ static void take_unsafe(void *ctx, const wh_holder *relay)
 
 /* ---- all relays ---- */
 
-static wherry_code each_relay(const wh_doctor *d, void (*fn)(void *, const wh_holder *),
-			      servers *s, wherry_error *err)
+static wherry_code each_relay(const wh_doctor *d, wh_holder_fn fn, void *s,
+			      wherry_error *err)
 {
 	wh_holder holder = WH_HOLDER_NONE;
 	wherry_code code;
@@ -153,6 +153,48 @@ void wh_doctor_unsafe(wh_doctor *d)
 			      strdup("no relay says that its destination may lose "
 				     "delivered messages"),
 			      strdup(""));
+}
+
+/* ---- relays that ended ---- */
+
+typedef struct ended {
+	bool runs;      /* A relay holds a lease. */
+	wh_holder last; /* The one that failed last; error_us -1: none has. */
+} ended;
+
+static void take_ended(void *ctx, const wh_holder *relay)
+{
+	ended *e = ctx;
+	bool delivered_since = relay->delivered_us >= 0 &&
+			       relay->delivered_us < relay->error_us;
+
+	e->runs |= relay->left_us > 0;
+	if (relay->error_us >= 0 && *relay->error && !delivered_since &&
+	    wh_report_is_failure(relay->error) &&
+	    (e->last.error_us < 0 || relay->error_us < e->last.error_us))
+		e->last = *relay;
+}
+
+void wh_doctor_last_error(wh_doctor *d)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	ended e = {.last = WH_HOLDER_NONE};
+	char span[WH_SPAN_LEN];
+	wherry_code code = each_relay(d, take_ended, &e, &err);
+
+	if (code != WHERRY_OK)
+		wh_doctor_could_not(d, "last-error", &err);
+	else if (e.runs || e.last.error_us < 0)
+		wh_doctor_add(d, "last-error", WH_WELL,
+			      strdup("no relay ended with an error"), strdup(""));
+	else
+		wh_doctor_add(d, "last-error", WH_WARN,
+			      wh_doctor_sentence(
+				      "the last relay, %s, could not deliver, %s ago: %s%s%s",
+				      e.last.owner, wh_span_text(e.last.error_us, span),
+				      e.last.error, *e.last.destination ? ", to " : "",
+				      e.last.destination),
+			      strdup("remove the cause, then start a relay: " WH_HOW_TO_RELAY));
 }
 
 void wh_doctor_servers(wh_doctor *d)

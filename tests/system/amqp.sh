@@ -58,6 +58,8 @@ refused() { # SENTENCE URL TEXT...
 }
 refused "a broker that cannot be reached" amqp://u:hush@127.0.0.1:1 "err:cannot connect to 127.0.0.1:1"
 refused "a wrong password" "${amqp/\/\//\/\/guest:hush@}" "err:ACCESS_REFUSED" "err:check user and password"
+w doctor sqlite:stuck.db
+expect "and the doctor knows the reason when the relay has ended" 1 "out:last-error " "out:check user and password"
 refused "a wrong vhost" "$amqp/nowhere" "err:check the vhost"
 refused "a missing exchange" "$amqp?exchange=none" "err:NOT_FOUND - no exchange 'none' in vhost '/'; make it"
 refused "a certificate that nobody vouches for" "$amqps" "err:its certificate is not trusted" "err:cacertfile="

@@ -109,6 +109,8 @@ deliver "$nats" "${shop[@]}" --set nats.stream=ORDERS --set 'nats.create_stream=
 expect "with a user and a password it is delivered" 0 "err:1 delivered"
 refused orders.b "refuses the credentials" --set nats.user=shop --set nats.password=hush
 refused orders.b "Authorization Violation"
+w doctor sqlite:wait.db
+expect "and the doctor knows the reason when the relay has ended" 1 "out:last-error " "out:refuses the credentials"
 refused others "no right to publish to 'others'" "${shop[@]}"
 refused orders.c "no right to read answers" --set nats.user=deaf --set nats.password=sesame
 refused orders.d "turn JetStream on" --set nats.user=plain --set nats.password=sesame

@@ -128,6 +128,8 @@ shop=(--set redis.user=shop --set redis.password=env:REDIS_PASSWORD)
 refused orders "it wants a password: set redis.password=env:NAME"
 refused orders "the user or the password is refused: WRONGPASS" --set redis.password=hush
 refused orders "disabled; see redis.user and redis.password" --set redis.password=hush
+w doctor sqlite:wait.db
+expect "and the doctor knows the reason when the relay has ended" 1 "out:last-error " "out:WRONGPASS" "out:see redis.user"
 url=redis://shop:hush@127.0.0.1:$redis_port refused orders "WRONGPASS"
 refused others '; `ACL SETUSER shop +xadd +multi +exec ~others` permits it' "${shop[@]}"
 url=$redis/1 refused orders.a '; `ACL SETUSER shop +select` permits it' "${shop[@]}"
