@@ -112,10 +112,11 @@ static void put_counts(const wh_reconcile *r)
 	line("missing", n->missing, "");
 	if (n->expired)
 		line("expired", n->expired,
-		     r->with_expired ? ", and counted as missing (--with-expired)"
-				     : ": older than what is still there, so retention may "
-				       "have removed them; if something else did, "
-				       "--with-expired counts them as missing");
+		     r->with_expired
+			     ? ", and counted as missing (--with-expired)"
+			     : ": older than what is still there, so retention may "
+			       "have removed them; if something else did, "
+			       "--with-expired counts them as missing");
 	if (n->compacted)
 		line("compacted", n->compacted, ": a later message of the key is there");
 	if (n->twice)

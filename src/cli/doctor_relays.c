@@ -165,8 +165,8 @@ typedef struct ended {
 static void take_ended(void *ctx, const wh_holder *relay)
 {
 	ended *e = ctx;
-	bool delivered_since = relay->delivered_us >= 0 &&
-			       relay->delivered_us < relay->error_us;
+	bool delivered_since =
+		relay->delivered_us >= 0 && relay->delivered_us < relay->error_us;
 
 	e->runs |= relay->left_us > 0;
 	if (relay->error_us >= 0 && *relay->error && !delivered_since &&
@@ -188,13 +188,14 @@ void wh_doctor_last_error(wh_doctor *d)
 		wh_doctor_add(d, "last-error", WH_WELL,
 			      strdup("no relay ended with an error"), strdup(""));
 	else
-		wh_doctor_add(d, "last-error", WH_WARN,
-			      wh_doctor_sentence(
-				      "the last relay, %s, could not deliver, %s ago: %s%s%s",
-				      e.last.owner, wh_span_text(e.last.error_us, span),
-				      e.last.error, *e.last.destination ? ", to " : "",
-				      e.last.destination),
-			      strdup("remove the cause, then start a relay: " WH_HOW_TO_RELAY));
+		wh_doctor_add(
+			d, "last-error", WH_WARN,
+			wh_doctor_sentence(
+				"the last relay, %s, could not deliver, %s ago: %s%s%s",
+				e.last.owner, wh_span_text(e.last.error_us, span),
+				e.last.error, *e.last.destination ? ", to " : "",
+				e.last.destination),
+			strdup("remove the cause, then start a relay: " WH_HOW_TO_RELAY));
 }
 
 void wh_doctor_servers(wh_doctor *d)

@@ -28,7 +28,7 @@ typedef struct wh_reconciled {
 	int64_t unknown;   /* Messages of that time that this outbox does not know. */
 	int64_t waiting;   /* Messages of the period that are not delivered. */
 	int64_t nameless;  /* Delivered messages without a message id. */
-	int64_t settling; /* Delivered messages that were made after the period. */
+	int64_t settling;  /* Delivered messages that were made after the period. */
 	int64_t recent; /* Of `missing`: the destination would take them for duplicates now. */
 	int64_t again; /* Made pending. */
 } wh_reconciled;
@@ -43,7 +43,7 @@ typedef struct wh_reconcile {
 	const char *inbox;    /* URL of an inbox; NULL: the destination. */
 	const char *consumer; /* Of the inbox; NULL: all. */
 	wh_period period;
-	bool settling;     /* The period ends because acknowledgements may be in progress. */
+	bool settling; /* The period ends because acknowledgements may be in progress. */
 	bool with_expired; /* Count what expired as missing. */
 	wh_missing_fn visit;
 	void *ctx;

@@ -9,7 +9,8 @@
 /* A setting that has an effect only if another one has one of these values. */
 static const struct {
 	wh_setting set, needs;
-	const char *begins; /* How the value begins, with commas between several; "": any but "". */
+	const char *
+		begins; /* How the value begins, with commas between several; "": any but "". */
 	const char *example;
 } needs[] = {
 	{WH_MESSAGE_SOURCE, WH_MESSAGE_FORMAT, "cloudevents", "cloudevents"},

@@ -282,7 +282,8 @@ void wh_put_answer(char *out, size_t cap, const char *before, const char *answer
 			       ? wh_utf8_cut(answer, len, cap - ours - sizeof(gap))
 			       : 0;
 	(void)snprintf(out, cap, "%s%s%.*s%s%s%s", before, *before ? ": " : "", (int)keep,
-		       answer, keep && keep < len ? gap : "", *advice ? "; " : "", advice);
+		       answer, keep && keep < len ? gap : "", *advice ? "; " : "",
+		       advice);
 	for (; *out; out++)
 		if ((unsigned char)*out < ' ' || *out == 0x7f)
 			*out = ' ';

@@ -84,13 +84,14 @@ WHERRY_TEST(a_default_may_have_no_effect_on_some_relay)
 	wh_buf problems = WH_BUF_INIT(4096);
 	wh_plan plan;
 
-	WHERRY_PASS(read_text("defaults:\n"
-			      "  message: {source: /shop}\n"
-			      "  s3: {region: eu-west-1}\n"
-			      "relays:\n"
-			      "  - {name: a, from: 'sqlite:a', to: 'null:'}\n"
-			      "  - {name: b, from: 'sqlite:b', to: 'null:', message: {format: cloudevents}}\n",
-			      &plan, &problems, &err));
+	WHERRY_PASS(read_text(
+		"defaults:\n"
+		"  message: {source: /shop}\n"
+		"  s3: {region: eu-west-1}\n"
+		"relays:\n"
+		"  - {name: a, from: 'sqlite:a', to: 'null:'}\n"
+		"  - {name: b, from: 'sqlite:b', to: 'null:', message: {format: cloudevents}}\n",
+		&plan, &problems, &err));
 	assert_string_equal(wh_config_text(plan.relays[1].config, WH_MESSAGE_SOURCE),
 			    "/shop");
 	wh_plan_clear(&plan);
@@ -135,8 +136,8 @@ WHERRY_TEST(what_is_wrong_is_told_with_its_place)
 		{RELAY ", retry: {attempt: 3}}]\n", ":1:59:", "did you mean 'attempts'?"},
 		{RELAY ", retri: {}}]\n", ":1:51:", "did you mean 'retry'?"},
 		{RELAY ", lease: 3}]\n", ":1:58:", "relay.lease"},
-		{RELAY ", message: {source: /shop}}]\n", ":1:69:",
-		 "add message.format=cloudevents"},
+		{RELAY ", message: {source: /shop}}]\n",
+		 ":1:69:", "add message.format=cloudevents"},
 		{RELAY ", lease: [3s]}]\n", ":1:58:", "this is a list"},
 		{RELAY ", retry: 3}]\n", ":1:58:", "is a mapping"},
 		{RELAY ", name: b}]\n", ":1:51:", "twice"},

@@ -39,7 +39,8 @@ static wherry_code no_answer(const wh_s3_answer *a, wherry_error *err)
 			a->certificate > 1 ? a->certificate : wh_certificate_of_another,
 			"its certificate is of an authority that is not known here: if "
 			"it is your own, name it with s3.ca_file");
-	(void)snprintf(before, sizeof(before), "s3: no answer for bucket %.63s", a->bucket);
+	(void)snprintf(before, sizeof(before), "s3: no answer for bucket %.63s",
+		       a->bucket);
 	return wh_fail_answer(err, WHERRY_CLOSED, (int)a->result, before,
 			      *a->error ? a->error : curl_easy_strerror(a->result),
 			      cause);

@@ -192,8 +192,7 @@ static wherry_code refused(const char *why, wherry_error *err)
 	if (strncmp(why, "NOPERM", 6) == 0)
 		return wh_fail_answer(
 			err, WHERRY_DENIED, 0, "redis: no right to read the streams back",
-			why,
-			"`ACL SETUSER NAME +xrange +xinfo|stream +scan` gives it");
+			why, "`ACL SETUSER NAME +xrange +xinfo|stream +scan` gives it");
 	return wh_fail_answer(err, WHERRY_CLOSED, 0, "redis", why, NULL);
 }
 

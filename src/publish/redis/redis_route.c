@@ -160,8 +160,9 @@ static void hear_sentinel(wh_redis_route *route, wh_redis_node *node)
 		master = node_of(route, reply->element[0]->str,
 				 (size_t)reply->element[0]->len, (int)port);
 	if (reply->type == REDIS_REPLY_ERROR)
-		wh_put_answer(text, sizeof(text), "the sentinel does not say who is master",
-			      reply->str, NULL);
+		wh_put_answer(text, sizeof(text),
+			      "the sentinel does not say who is master", reply->str,
+			      NULL);
 	else
 		(void)snprintf(text, sizeof(text), "the sentinel knows no master '%.80s'",
 			       route->set->master);

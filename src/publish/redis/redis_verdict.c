@@ -64,7 +64,8 @@ static kind kind_of(const char *error, const char **out_advice)
 /* The command that gives the user what it lacks. */
 static void give_rights(const char *user, const char *stream, char *out, size_t cap)
 {
-	(void)snprintf(out, cap, "`ACL SETUSER %.30s +xadd +multi +exec ~%.60s` permits it",
+	(void)snprintf(out, cap,
+		       "`ACL SETUSER %.30s +xadd +multi +exec ~%.60s` permits it",
 		       user ? user : "default", stream);
 }
 
