@@ -131,8 +131,8 @@ bool wh_config_is_set(const wherry_config *config, wh_setting which);
 /* Was it set for this relay alone, and not for several by wh_config_share()? */
 bool wh_config_is_own(const wherry_config *config, wh_setting which);
 
-/* What was set until now is for several relays, such as `defaults` of wherry.yaml.  It may have no effect on
- * one of them. */
+/* Values that were set until now are for several relays, such as `defaults` of wherry.yaml: they may have no
+ * effect on one of them. */
 void wh_config_share(wherry_config *config);
 
 /* Copy a set; `from` may be NULL. */

@@ -115,7 +115,7 @@ void wh_put_answer(char *out, size_t cap, const char *before, const char *answer
 wherry_code wh_fail_answer(wherry_error *err, wherry_code code, int native,
 			   const char *before, const char *answer, const char *advice);
 
-/* What can be done about a message that is too large for its destination, behind what else can. */
+/* The last advice about a message that is too large for its destination. */
 #define WH_OR_BODY_STORE                                                                 \
 	"or keep large bodies apart: relay.body_store=file:/FOLDER, and "                \
 	"relay.body_store_above"
