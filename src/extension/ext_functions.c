@@ -499,8 +499,14 @@ static void run(sqlite3_context *context, int argc, sqlite3_value **argv)
 	const registered *r = sqlite3_user_data(context);
 	const ext_call call = {r->ext, argc, argv, context, r->function->way};
 	wherry_error err = WHERRY_ERROR_INIT;
+	ext_lock lock = {.read = false};
+	bool writes = r->function->run != queue_length && r->function->run != version;
+	wherry_code code = writes ? wh_ext_lock(r->ext, &lock, &err) : WHERRY_OK;
 
-	if (r->function->run(&call, &err) != WHERRY_OK)
+	if (code == WHERRY_OK)
+		code = r->function->run(&call, &err);
+	wh_ext_explain(r->ext, &lock, &err);
+	if (code != WHERRY_OK)
 		wh_ext_fail(context, &err);
 }
 

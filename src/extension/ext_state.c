@@ -76,7 +76,7 @@ static wherry_code borrow(ext_state *ext, wherry_error *err)
 
 	if (ext->db)
 		return WHERRY_OK;
-	(void)sqlite3_prepare_v2(ext->handle, "SELECT 1 FROM wherry_receive('')", -1,
+	(void)sqlite3_prepare_v2(ext->handle, "SELECT 1 FROM main.wherry_receive('')", -1,
 				 &stmt, NULL);
 	(void)sqlite3_finalize(stmt);
 	if (!ext->anchored)
@@ -192,14 +192,103 @@ void *wh_ext_open(ext_state *ext, ext_kind kind, const char *first, const char *
 wherry_code wh_ext_check_open(const ext_state *ext, const char *function,
 			      wherry_error *err)
 {
-	if (!sqlite3_get_autocommit(ext->handle) ||
-	    sqlite3_txn_state(ext->handle, "main") == SQLITE_TXN_WRITE)
+	if (!ext->began &&
+	    (!sqlite3_get_autocommit(ext->handle) ||
+	     sqlite3_txn_state(ext->handle, "main") == SQLITE_TXN_WRITE))
 		return WHERRY_OK;
 	return wh_fail(
 		err, WHERRY_INVALID,
 		"no transaction is open, so %s() would commit by itself: run BEGIN "
 		"IMMEDIATE first, and COMMIT after your own rows",
 		function);
+}
+
+/* ---- the lock for writing ---- */
+
+static const char *path_of(const ext_state *ext)
+{
+	const char *path = sqlite3_db_filename(ext->handle, "main");
+
+	return path && *path ? path : ":memory:";
+}
+
+static wherry_code exec(const ext_state *ext, const char *sql, wherry_error *err)
+{
+	int rc = sqlite3_exec(ext->handle, sql, NULL, NULL, NULL);
+
+	if (rc == SQLITE_OK)
+		return WHERRY_OK;
+	if (strstr(sqlite3_errmsg(ext->handle), "SQL statements in progress"))
+		return wh_fail(err, WHERRY_INVALID,
+			       "%s: a statement that writes is running: call the function "
+			       "with a SELECT of its own",
+			       path_of(ext));
+	if ((rc & 0xff) == SQLITE_BUSY)
+		return wh_fail_native(err, WHERRY_BUSY,
+				      sqlite3_extended_errcode(ext->handle),
+				      "%s: another connection is writing, or holds the "
+				      "file locked",
+				      path_of(ext));
+	return wh_fail_native(err, WHERRY_INVALID, rc, "%s: %s", path_of(ext),
+			      sqlite3_errmsg(ext->handle));
+}
+
+wherry_code wh_ext_lock(const ext_state *ext, ext_lock *out, wherry_error *err)
+{
+	int state = sqlite3_txn_state(ext->handle, "main");
+	wherry_error why = WHERRY_ERROR_INIT;
+
+	*out = (ext_lock){.read = state == SQLITE_TXN_READ,
+			  .open = !sqlite3_get_autocommit(ext->handle)};
+	if (!out->open || state == SQLITE_TXN_WRITE)
+		return WHERRY_OK;
+	/* A statement that may write takes the lock, also if it changes no row.  Without that table the
+	 * operation says what is wrong. */
+	if (exec(ext, "DELETE FROM main.wherry_schema WHERE 0", &why) != WHERRY_BUSY)
+		return WHERRY_OK;
+	*err = why;
+	return why.code;
+}
+
+wherry_code wh_ext_begin(ext_state *ext, ext_lock *out, wherry_error *err)
+{
+	wherry_code code = wh_ext_lock(ext, out, err);
+
+	if (code != WHERRY_OK || out->open ||
+	    sqlite3_txn_state(ext->handle, "main") == SQLITE_TXN_WRITE)
+		return code;
+	code = exec(ext, "BEGIN IMMEDIATE", err);
+	ext->began = code == WHERRY_OK;
+	return code;
+}
+
+wherry_code wh_ext_end(ext_state *ext, wherry_code code, wherry_error *err)
+{
+	if (!ext->began)
+		return code;
+	ext->began = false;
+	if (code == WHERRY_OK)
+		code = exec(ext, "COMMIT", err);
+	/* SQLite may have rolled back. */
+	if (!sqlite3_get_autocommit(ext->handle))
+		(void)exec(ext, "ROLLBACK", NULL);
+	return code;
+}
+
+void wh_ext_explain(const ext_state *ext, const ext_lock *lock, wherry_error *err)
+{
+	if (!lock->read || (err->native & 0xff) != SQLITE_BUSY)
+		return;
+	(void)wh_fail_native(
+		err, err->code, err->native,
+		lock->open
+			? "%s: another connection is writing or has written, and this "
+			  "transaction has read before: ROLLBACK, and begin it with "
+			  "BEGIN IMMEDIATE"
+			: "%s: another connection is writing or has written, and "
+			  "this connection is still reading: run BEGIN IMMEDIATE before, "
+			  "and COMMIT afterwards",
+		path_of(ext));
 }
 
 /* ---- what functions open ---- */

@@ -4,6 +4,12 @@
  *
  * Such a function is a virtual table whose hidden columns are its arguments.  Its rows are all made
  * when the scan begins, and copied, since the messages are borrowed for the call that visits them.
+ *
+ * SQLite makes a module that has the function's name a table of "main".  A statement that reads such
+ * a table begins to read the file, and SQLite then refuses at once, whatever the busy timeout is, if the
+ * function wants to write while another connection writes.  So each function is a table of "temp", too,
+ * which SQLite finds first: the statement reads nothing of the file, and the function waits for
+ * its turn (system_sqlite_extension).  Triggers and views of the file find the table of "main".
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -271,14 +277,19 @@ static const struct table tables[] = {
 
 /* ---- the virtual table ---- */
 
+/* The module of the tables of "temp". */
+#define TEMP_MODULE "wherry_rows"
+
 typedef struct registered {
 	ext_state *ext;
-	const struct table *table;
+	const struct table *table; /* NULL: of TEMP_MODULE, whose tables have the names. */
 } registered;
 
 typedef struct vtab {
 	sqlite3_vtab base; /* Must be first. */
-	const registered *registered;
+	ext_state *ext;
+	const struct table *table;
+	bool anchor; /* When it is disconnected, all is closed. */
 } vtab;
 
 typedef struct cursor {
@@ -286,33 +297,51 @@ typedef struct cursor {
 	rows rows;
 } cursor;
 
-static bool is_anchor(const registered *r)
+/* The function of a table of "temp"; NULL: it is none. */
+static const struct table *named(int argc, const char *const *argv)
 {
-	return r->table == &tables[0];
+	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)
+		if (argc > 2 && strcmp(argv[1], "temp") == 0 &&
+		    strcmp(argv[2], tables[i].name) == 0)
+			return &tables[i];
+	return NULL;
 }
 
 static int vtab_connect(sqlite3 *handle, void *data, int argc, const char *const *argv,
 			sqlite3_vtab **out, char **out_error)
 {
 	const registered *r = data;
-	vtab *v = calloc(1, sizeof(*v));
+	const struct table *table = r->table ? r->table : named(argc, argv);
+	vtab *v;
 	int rc;
 
-	(void)argc;
-	(void)argv;
-	(void)out_error;
+	if (!table) {
+		*out_error = sqlite3_mprintf("call wherry_receive() and the others "
+					     "without a table of your own");
+		return SQLITE_ERROR;
+	}
+	v = calloc(1, sizeof(*v));
 	if (!v)
 		return SQLITE_NOMEM;
-	rc = sqlite3_declare_vtab(handle, r->table->columns);
+	rc = sqlite3_declare_vtab(handle, table->columns);
 	if (rc != SQLITE_OK) {
 		free(v);
 		return rc;
 	}
-	v->registered = r;
-	if (is_anchor(r))
+	v->ext = r->ext;
+	v->table = table;
+	v->anchor = r->table == &tables[0];
+	if (v->anchor)
 		r->ext->anchored = true;
 	*out = &v->base;
 	return SQLITE_OK;
+}
+
+/* Another function than vtab_connect(): otherwise TEMP_MODULE would be a function, too. */
+static int vtab_create(sqlite3 *handle, void *data, int argc, const char *const *argv,
+		       sqlite3_vtab **out, char **out_error)
+{
+	return vtab_connect(handle, data, argc, argv, out, out_error);
 }
 
 /* SQLite disconnects the tables before it looks whether statements keep the connection open. */
@@ -320,8 +349,8 @@ static int vtab_disconnect(sqlite3_vtab *base)
 {
 	vtab *v = (vtab *)base;
 
-	if (is_anchor(v->registered))
-		wh_ext_close(v->registered->ext);
+	if (v->anchor)
+		wh_ext_close(v->ext);
 	free(v);
 	return SQLITE_OK;
 }
@@ -329,7 +358,7 @@ static int vtab_disconnect(sqlite3_vtab *base)
 /* The arguments are conditions of equality on the hidden columns.  idxNum says which are there. */
 static int vtab_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-	const struct table *table = ((vtab *)base)->registered->table;
+	const struct table *table = ((vtab *)base)->table;
 	int at[MOST_ARGUMENTS], next = 1;
 
 	for (int i = 0; i < MOST_ARGUMENTS; i++)
@@ -387,24 +416,30 @@ static int vtab_close(sqlite3_vtab_cursor *base)
 static int vtab_filter(sqlite3_vtab_cursor *base, int which, const char *unused, int argc,
 		       sqlite3_value **argv)
 {
-	const registered *r = ((vtab *)base->pVtab)->registered;
+	const vtab *v = (const vtab *)base->pVtab;
 	cursor *c = (cursor *)base;
 	sqlite3_value *arguments[MOST_ARGUMENTS] = {NULL};
-	const ext_call call = {r->ext, MOST_ARGUMENTS, arguments, NULL, 0};
+	const ext_call call = {v->ext, MOST_ARGUMENTS, arguments, NULL, 0};
+	ext_lock lock;
 	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code;
 	int at = 0;
 
 	(void)unused;
 	(void)argc;
-	for (int i = 0; i < r->table->n_arguments; i++)
+	for (int i = 0; i < v->table->n_arguments; i++)
 		if (which & (1 << i)) {
 			assert(at < argc);
 			arguments[i] = argv[at++];
 		}
 	c->rows.n = c->rows.at = 0;
 	wh_arena_reset(&c->rows.arena);
-	if (done(&c->rows, r->table->run(&call, &c->rows, &err), &err) == WHERRY_OK)
+	code = wh_ext_begin(v->ext, &lock, &err);
+	if (code == WHERRY_OK)
+		code = done(&c->rows, v->table->run(&call, &c->rows, &err), &err);
+	if (wh_ext_end(v->ext, code, &err) == WHERRY_OK)
 		return SQLITE_OK;
+	wh_ext_explain(v->ext, &lock, &err);
 	sqlite3_free(base->pVtab->zErrMsg);
 	base->pVtab->zErrMsg = sqlite3_mprintf("%s", err.message);
 	return wh_ext_code(&err);
@@ -426,7 +461,7 @@ static int vtab_eof(sqlite3_vtab_cursor *base)
 static int vtab_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
 {
 	const rows *r = &((cursor *)base)->rows;
-	const struct table *table = ((vtab *)base->pVtab)->registered->table;
+	const struct table *table = ((vtab *)base->pVtab)->table;
 	const cell *c;
 
 	if (column >= table->n_columns)
@@ -456,32 +491,77 @@ static void unregister(void *data)
 	free(r);
 }
 
+#define VTAB_FUNCTIONS                                                                     \
+	.xConnect = vtab_connect, .xBestIndex = vtab_best_index,                           \
+	.xDisconnect = vtab_disconnect, .xOpen = vtab_open, .xClose = vtab_close,          \
+	.xFilter = vtab_filter, .xNext = vtab_next, .xEof = vtab_eof,                      \
+	.xColumn = vtab_column, .xRowid = vtab_rowid
+
+static int add_module(ext_state *ext, const char *name, const sqlite3_module *module,
+		      const struct table *table)
+{
+	registered *r = malloc(sizeof(*r));
+
+	if (!r)
+		return SQLITE_NOMEM;
+	*r = (registered){ext, table};
+	ext->n_users++;
+	/* On failure SQLite calls unregister(). */
+	return sqlite3_create_module_v2(ext->handle, name, module, r, unregister);
+}
+
+static int found(void *out, int n, char **values, char **names)
+{
+	(void)n;
+	(void)values;
+	(void)names;
+	*(bool *)out = true;
+	return 0;
+}
+
+/*
+ * Make the tables of "temp".  Those that the extension made when it was loaded before, on the same
+ * connection, call the functions of that time: they are replaced.  If a table cannot be made, the function
+ * is still there, and may only not wait.
+ */
+static void add_temp_tables(sqlite3 *handle)
+{
+	char sql[200];
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++) {
+		bool old = false;
+
+		(void)sqlite3_snprintf(sizeof(sql), sql,
+				       "SELECT 1 FROM sqlite_temp_master WHERE name = %Q "
+				       "AND sql LIKE 'CREATE VIRTUAL TABLE %% USING "
+				       TEMP_MODULE "'",
+				       tables[i].name);
+		(void)sqlite3_exec(handle, sql, found, &old, NULL);
+		(void)sqlite3_snprintf(sizeof(sql), sql, "DROP TABLE temp.%s",
+				       tables[i].name);
+		if (old)
+			(void)sqlite3_exec(handle, sql, NULL, NULL, NULL);
+		(void)sqlite3_snprintf(
+			sizeof(sql), sql,
+			"CREATE VIRTUAL TABLE IF NOT EXISTS temp.%s USING " TEMP_MODULE,
+			tables[i].name);
+		(void)sqlite3_exec(handle, sql, NULL, NULL, NULL);
+	}
+}
+
 int wh_ext_add_tables(ext_state *ext)
 {
-	static const sqlite3_module module = {
-		.iVersion = 0,
-		.xConnect = vtab_connect, /* Without xCreate: only as a function. */
-		.xBestIndex = vtab_best_index,
-		.xDisconnect = vtab_disconnect,
-		.xOpen = vtab_open,
-		.xClose = vtab_close,
-		.xFilter = vtab_filter,
-		.xNext = vtab_next,
-		.xEof = vtab_eof,
-		.xColumn = vtab_column,
-		.xRowid = vtab_rowid,
-	};
-	int rc = SQLITE_OK;
+	/* Without xCreate: only as a function. */
+	static const sqlite3_module function = {.iVersion = 0, VTAB_FUNCTIONS};
+	static const sqlite3_module of_temp = {.iVersion = 0,
+					       .xCreate = vtab_create,
+					       .xDestroy = vtab_disconnect,
+					       VTAB_FUNCTIONS};
+	int rc = add_module(ext, TEMP_MODULE, &of_temp, NULL);
 
-	for (size_t i = 0; rc == SQLITE_OK && i < sizeof(tables) / sizeof(*tables); i++) {
-		registered *r = malloc(sizeof(*r));
-
-		if (!r)
-			return SQLITE_NOMEM;
-		*r = (registered){ext, &tables[i]};
-		ext->n_users++;
-		rc = sqlite3_create_module_v2(ext->handle, tables[i].name, &module, r,
-					      unregister);
-	}
+	for (size_t i = 0; rc == SQLITE_OK && i < sizeof(tables) / sizeof(*tables); i++)
+		rc = add_module(ext, tables[i].name, &function, &tables[i]);
+	if (rc == SQLITE_OK)
+		add_temp_tables(ext->handle);
 	return rc;
 }

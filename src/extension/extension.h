@@ -47,6 +47,7 @@ typedef struct ext_state {
 	int n_opened;
 	int n_users;   /* Functions and modules that refer to it. */
 	bool anchored; /* wherry_receive is connected, and its end will close all. */
+	bool began;    /* wh_ext_begin() has begun a transaction. */
 } ext_state;
 
 /* Arguments of a function; those behind argc are NULL. */
@@ -73,6 +74,25 @@ void wh_ext_unuse(void *state); /* For SQLite: one function or module fewer. */
 /* Return INVALID if no transaction is open that the caller's rows are part of. */
 wherry_code wh_ext_check_open(const ext_state *ext, const char *function,
 			      wherry_error *err);
+
+/*
+ * The lock for writing is taken before anything is read: SQLite waits for it only if the transaction has
+ * not read yet.
+ */
+typedef struct ext_lock {
+	bool read; /* The caller's transaction or statement had read, and not written. */
+	bool open; /* The caller's transaction was open. */
+} ext_lock;
+
+/* Take the lock if a transaction is open that has not taken it.  A function without one begins its own. */
+wherry_code wh_ext_lock(const ext_state *ext, ext_lock *out, wherry_error *err);
+/* The same; if no transaction is open, begin one.  For functions of rows: SQLite keeps what they have
+ * read open until the statement that called them ends. */
+wherry_code wh_ext_begin(ext_state *ext, ext_lock *out, wherry_error *err);
+/* End the transaction that wh_ext_begin() began, if it began one; `code` is what became of it. */
+wherry_code wh_ext_end(ext_state *ext, wherry_code code, wherry_error *err);
+/* After a failure: if the lock could not be waited for, say what to do. */
+void wh_ext_explain(const ext_state *ext, const ext_lock *lock, wherry_error *err);
 
 /* ---- arguments (ext_values.c) ---- */
 

@@ -234,6 +234,60 @@ def mistakes(db):
     other.close()
 
 
+def locks(db):
+    """Another connection holds the lock for writing: functions wait for it, before they have read anything."""
+    wherry("create", "sqlite:shop.db#outbox/locks")
+    changing = ["wherry_subscribe('news', 'jobs')", "wherry_unsubscribe('news', 'jobs')", "wherry_ack('jobs', 1, 'x')",
+                "wherry_nack('jobs', 1, 'x')", "wherry_extend('jobs', 1, 'x')", "wherry_dead_letter('jobs', 1, 'x', 'y')",
+                "wherry_ack_many('jobs', '[1]', 'x')", "wherry_cancel('jobs', 1)", "wherry_offer('mail', 'k', 'b')",
+                "wherry_done('mail', '{held}')", "wherry_delayed_nack('mail', '{held}')", "wherry_delayed_drop('mail', 'k')",
+                "wherry_inbox_purge(0)", "* FROM wherry_receive('jobs')", "* FROM wherry_poll('mail')"]
+    sending = ["wherry_enqueue('a', 'b')", "wherry_enqueue_many('[\"a\"]', '[\"b\"]')", "wherry_send('jobs', 'b')",
+               "wherry_send_many('jobs', '[\"b\"]')", "wherry_publish('news', 'b')", "wherry_accept('m')",
+               "wherry_accept_many('[\"m\"]')", "* FROM wherry_receive('jobs', 1, NULL)", "* FROM wherry_consume('locks')"]
+    hasty = []
+    db.execute("BEGIN")
+    one(db, "SELECT wherry_offer('mail', 'held', 'b')")
+    db.execute("COMMIT")
+    held = one(db, "SELECT token FROM wherry_poll('mail')")
+    db.execute("BEGIN IMMEDIATE")
+    for begin, calls in (("", [call for call in changing if "offer" not in call]), ("BEGIN", changing + sending)):
+        for call in calls:
+            other = connect()
+            other.execute("PRAGMA busy_timeout = 20")
+            other.execute(begin)
+            began = time.monotonic()
+            said = fails(other, "SELECT " + call.replace("{held}", held))
+            if "is writing" not in said or time.monotonic() - began < 0.018:
+                hasty.append(f"{begin} {call}: {said}")
+            other.close()
+    check("each function waits for the lock, also inside BEGIN", not hasty, hasty)
+    other = connect()
+    check("the length waits for nobody", one(other, "SELECT wherry_queue_length('jobs')") == 0)
+    words = "run BEGIN IMMEDIATE before"
+    refused(other, "a statement that reads cannot wait, and is told how", words,
+            "SELECT wherry_ack('jobs', id, 'x') FROM orders")
+    other.execute("CREATE VIEW IF NOT EXISTS temp.work AS SELECT * FROM main.wherry_receive('jobs')")
+    refused(other, "nor can the function of a view", words, "SELECT * FROM work")
+    db.execute("COMMIT")
+    other.execute("BEGIN")
+    rows(other, "SELECT * FROM orders")
+    db.execute("INSERT INTO orders VALUES (100, 'Dan')")
+    refused(other, "nor can a transaction that has read", "ROLLBACK, and begin it with BEGIN IMMEDIATE",
+            "SELECT wherry_enqueue('a', 'b')")
+    other.execute("ROLLBACK")
+    other.load_extension(EXTENSION)
+    check("the extension may be loaded twice", rows(other, "SELECT * FROM wherry_receive('jobs')") == [])
+    words = "with a SELECT of its own"
+    refused(other, "a statement that writes is told that it cannot receive", words,
+            "INSERT INTO orders SELECT body, '' FROM wherry_receive('jobs', 1, NULL)")
+    refused(other, "nor into a table of its own", words, "CREATE TEMP TABLE taken AS SELECT * FROM wherry_receive('jobs')")
+    other.execute("CREATE TEMP TRIGGER placed AFTER INSERT ON orders BEGIN SELECT wherry_send_many('jobs', '[\"a\",\"b\"]'); END")
+    refused(other, "nor can a trigger send many", words, "INSERT INTO orders VALUES (102, 'Fay')")
+    check("nothing is left of that", one(db, "SELECT count(*) FROM orders WHERE id = 102") == 0)
+    other.close()
+
+
 def endings(db):
     for n in range(70):
         wherry("create", "--kind", "queue", f"sqlite:many.db#q{n}")
@@ -295,9 +349,49 @@ def kills():
     db.close()
 
 
+def lease_worker():
+    """Lease messages without BEGIN, do what they ask for, and acknowledge each, until there are none."""
+    db = connect("leases.db")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    while got := rows(db, "SELECT id, body, token FROM wherry_receive('jobs', 3, '5 minutes')"):
+        for number, body, token in got:
+            db.execute("INSERT INTO done(body) VALUES (?)", (body,))
+            if one(db, "SELECT wherry_ack('jobs', ?, ?)", number, token) != 1:
+                sys.exit("a lease was lost")
+
+
+def leases():
+    """Workers that lease, each statement its own transaction."""
+    wherry("create", "--kind", "queue", "sqlite:leases.db#jobs")
+    db = connect("leases.db")
+    db.execute("CREATE TABLE done(body TEXT)")
+    for n_workers in (2, 4):
+        db.execute("BEGIN IMMEDIATE")
+        one(db, "SELECT wherry_send_many('jobs', ?)", json.dumps([str(n) for n in range(500)]))
+        db.execute("COMMIT")
+        workers = [subprocess.Popen([sys.executable, __file__, *sys.argv[1:4], "lease"], stdin=subprocess.PIPE,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(n_workers)]
+        for process in workers:
+            process.stdout.readline()
+        for process in workers:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        said = "".join(process.communicate()[1] for process in workers)
+        check(f"{n_workers} workers that lease without BEGIN wait for each other",
+              not said and all(process.returncode == 0 for process in workers), said[-200:].replace("\n", " "))
+        done = [r[0] for r in rows(db, "DELETE FROM done RETURNING body")]
+        check("and do each message once", sorted(done, key=int) == [str(n) for n in range(500)], len(done))
+        rows(db, "SELECT wherry_ack('jobs', id, token) FROM (SELECT * FROM wherry_receive('jobs', 1000))")
+    db.close()
+
+
 def main():
     if sys.argv[4:] == ["work"]:
         worker()
+    if sys.argv[4:] == ["lease"]:
+        lease_worker()
+        sys.exit(0)
     for kind, name in (("outbox", "outbox"), ("queue", "jobs"), ("delayed", "delayed"), ("inbox", "inbox")):
         wherry("create", "--kind", kind, f"sqlite:shop.db#{name}")
     db = connect()
@@ -305,9 +399,10 @@ def main():
                                      "WHERE name LIKE 'wherry\\_%' ESCAPE '\\'")} | {"receive", "poll", "consume"}
     wanted = names_and_files()
     check("SQLite has the functions that PostgreSQL has", len(wanted) > 25 and wanted <= have, sorted(wanted - have))
-    for part in (producers, queues, delayed, inboxes, consumer, mistakes, endings):
+    for part in (producers, queues, delayed, inboxes, consumer, mistakes, locks, endings):
         part(db)
     kills()
+    leases()
     print(f"1..{count}")
     sys.exit(failed > 0)
 

@@ -58,6 +58,12 @@ wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error
 		s->replaced = true;
 		return wh_sqlite_check_replaced(s, err);
 	}
+	if ((rc & 0xff) == SQLITE_BUSY && strstr(text, "SQL statements in progress")) {
+		rc = SQLITE_ERROR; /* Waiting cannot help. */
+		text = "a statement of this connection that writes is running: end it first; "
+		       "in SQL, call the function with a SELECT of its own, and not in a "
+		       "trigger";
+	}
 	code = wh_sqlite_code_of(rc, "");
 	if (code == WHERRY_INVALID && (strncmp(text, "no such table", 13) == 0 ||
 				       strncmp(text, "no such index", 13) == 0 ||
