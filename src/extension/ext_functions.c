@@ -497,7 +497,8 @@ typedef struct registered {
 static void run(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
 	const registered *r = sqlite3_user_data(context);
-	const ext_call call = {r->ext, argc, argv, context, r->function->way};
+	ext_whole whole[EXT_MOST_ARGUMENTS];
+	const ext_call call = {r->ext, argc, argv, context, r->function->way, whole};
 	wherry_error err = WHERRY_ERROR_INIT;
 	ext_lock lock = {.read = false};
 	bool writes = r->function->run != queue_length && r->function->run != version;

@@ -419,7 +419,8 @@ static int vtab_filter(sqlite3_vtab_cursor *base, int which, const char *unused,
 	const vtab *v = (const vtab *)base->pVtab;
 	cursor *c = (cursor *)base;
 	sqlite3_value *arguments[MOST_ARGUMENTS] = {NULL};
-	const ext_call call = {v->ext, MOST_ARGUMENTS, arguments, NULL, 0};
+	ext_whole whole[EXT_MOST_ARGUMENTS];
+	const ext_call call = {v->ext, MOST_ARGUMENTS, arguments, NULL, 0, whole};
 	ext_lock lock;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;

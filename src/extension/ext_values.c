@@ -25,23 +25,53 @@ static sqlite3_value *value_at(const ext_call *call, int i)
 	return call->argv[i];
 }
 
-const char *wh_ext_text(const ext_call *call, int i)
+/* Is it a whole number?  Node and others bind every number as a floating-point one. */
+static bool is_whole(double number)
+{
+	return number == trunc(number) && fabs(number) < (double)(INT64_C(1) << 53);
+}
+
+/* Text and its length. */
+static const char *text_of(const ext_call *call, int i, size_t *out_len)
 {
 	sqlite3_value *value = value_at(call, i);
+	const char *text;
 
-	return value ? (const char *)sqlite3_value_text(value) : NULL;
+	*out_len = 0;
+	if (!value)
+		return NULL;
+	if (sqlite3_value_type(value) == SQLITE_FLOAT &&
+	    is_whole(sqlite3_value_double(value))) {
+		ext_whole *whole = &call->whole[i];
+
+		*out_len = (size_t)snprintf(whole->text, sizeof(whole->text), "%" PRId64,
+					    (int64_t)sqlite3_value_double(value));
+		return whole->text;
+	}
+	/* The length is asked for last: a conversion changes it. */
+	text = (const char *)sqlite3_value_text(value);
+	*out_len = (size_t)sqlite3_value_bytes(value);
+	return text;
+}
+
+const char *wh_ext_text(const ext_call *call, int i)
+{
+	size_t len;
+
+	return text_of(call, i, &len);
 }
 
 wherry_code wh_ext_need(const ext_call *call, int i, const char *what, const char **out,
 			wherry_error *err)
 {
-	sqlite3_value *value = value_at(call, i);
+	size_t len;
 
-	*out = wh_ext_text(call, i);
+	*out = text_of(call, i, &len);
 	if (!*out)
-		return value ? wh_oom(err)
-			     : wh_fail(err, WHERRY_INVALID, "%s is NULL", what);
-	if (strlen(*out) != (size_t)sqlite3_value_bytes(value))
+		return value_at(call, i)
+			       ? wh_oom(err)
+			       : wh_fail(err, WHERRY_INVALID, "%s is NULL", what);
+	if (strlen(*out) != len)
 		return wh_fail(err, WHERRY_INVALID, "%s contains a NUL character", what);
 	return WHERRY_OK;
 }
@@ -50,11 +80,13 @@ wherry_code wh_ext_integer(const ext_call *call, int i, const char *what, int64_
 			   int64_t *out, wherry_error *err)
 {
 	sqlite3_value *value = value_at(call, i);
+	int type = value ? sqlite3_value_numeric_type(value) : SQLITE_NULL;
 
 	*out = absent;
 	if (!value)
 		return WHERRY_OK;
-	if (sqlite3_value_numeric_type(value) != SQLITE_INTEGER)
+	if (type != SQLITE_INTEGER &&
+	    (type != SQLITE_FLOAT || !is_whole(sqlite3_value_double(value))))
 		return wh_fail(err, WHERRY_INVALID, "%s is not a whole number: '%s'",
 			       what, sqlite3_value_text(value));
 	*out = sqlite3_value_int64(value);
@@ -212,10 +244,12 @@ wherry_code wh_ext_body(const ext_call *call, int i, const void **out, size_t *o
 	*out_len = 0;
 	if (!value)
 		return wh_fail(err, WHERRY_INVALID, "the body is NULL");
-	/* The length is asked for last: a conversion changes it. */
-	*out = sqlite3_value_type(value) == SQLITE_BLOB ? sqlite3_value_blob(value)
-							: sqlite3_value_text(value);
-	*out_len = (size_t)sqlite3_value_bytes(value);
+	if (sqlite3_value_type(value) == SQLITE_BLOB) {
+		*out = sqlite3_value_blob(value);
+		*out_len = (size_t)sqlite3_value_bytes(value);
+	} else {
+		*out = text_of(call, i, out_len);
+	}
 	return *out || *out_len == 0 ? WHERRY_OK : wh_oom(err);
 }
 
@@ -230,11 +264,16 @@ void wh_ext_list_clear(ext_list *list)
 static wherry_code add(ext_list *list, bool numbers, const json_t *item, const char *what,
 		       wherry_error *err)
 {
-	if (numbers ? !json_is_integer(item) : !json_is_string(item))
+	bool whole = json_is_integer(item) ||
+		     (json_is_real(item) && is_whole(json_real_value(item)));
+
+	if (numbers ? !whole : !json_is_string(item))
 		return wh_fail(err, WHERRY_INVALID, "%s: element %zu is not a %s", what,
 			       list->n + 1, numbers ? "whole number" : "text");
 	if (numbers) {
-		list->numbers[list->n++] = json_integer_value(item);
+		list->numbers[list->n++] = json_is_integer(item)
+						   ? json_integer_value(item)
+						   : (int64_t)json_real_value(item);
 		return WHERRY_OK;
 	}
 	list->texts[list->n] = wh_arena_copy(&list->arena, json_string_value(item),

@@ -57,7 +57,14 @@ typedef struct ext_call {
 	sqlite3_value **argv;
 	sqlite3_context *context; /* Where the result goes. */
 	int way; /* Of the row of the list of functions, for those that share code. */
+	struct ext_whole *whole; /* Room for each argument. */
 } ext_call;
+
+/* The text of a floating-point number that is whole: 7.0 is 7, as other languages write it. */
+enum { EXT_MOST_ARGUMENTS = 10 };
+typedef struct ext_whole {
+	char text[24];
+} ext_whole;
 
 /* Return the outbox or queue of that name, which is opened if need be; NULL: it failed. */
 void *wh_ext_open(ext_state *ext, ext_kind kind, const char *first, const char *second,

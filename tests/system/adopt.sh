@@ -121,6 +121,12 @@ w adopt "$url#flags" --done is_sent --yes
 expect "twice is fine" 0 "out:again"
 q "ALTER TABLE flags DROP COLUMN payload" 2>said
 check "a column that is read is not dropped by mistake" grep -q "no such column" said
+q "CREATE TABLE reals(id INTEGER PRIMARY KEY, event_id REAL, type, customer REAL NOT NULL, aggregate_id REAL, trace_id, data TEXT, published_at TEXT);
+INSERT INTO reals(event_id, type, customer, aggregate_id, trace_id, data) VALUES (1.0, 2.0, 3000000, -4, 5.0, 'a'), (NULL, '2.0', 0.5, 1e17, 0.0, 'b')"
+w adopt "$url#reals" --key customer --yes
+relay reals_log
+check "a whole number in a column of floating-point ones has no fraction" got \
+	'[.message_id, .topic, .key, .aggregate_id, .trace_id] | join("/")' '1/2/3000000/-4/5 2/2.0/0.5/1.0e+17/0'
 q "CREATE TABLE keyed(id TEXT PRIMARY KEY, type TEXT, data TEXT); CREATE VIEW seen AS SELECT 1 AS id"
 w adopt "$url#keyed"
 expect "a table without a number is refused" 2 "err:INTEGER PRIMARY KEY"

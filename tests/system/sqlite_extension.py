@@ -107,6 +107,37 @@ def producers(db):
     db.execute("DROP TRIGGER placed")
 
 
+def numbers(db):
+    """Node and others bind every number as a floating-point one."""
+    db.execute("BEGIN")
+    for key in (7, 7.0, 3000000.0, -3.0, 9007199254740991.0, 7.5, 1e16):
+        one(db, "SELECT wherry_enqueue(?, ?, ?, NULL, NULL, ?, ?, ?)", 5.0, key, key, 8.0, 9.0, 10.0)
+    db.execute("COMMIT")
+    got = delivered()
+    check("a whole number is a key without a fraction", [m["key"] for m in got] ==
+          ["7", "7", "3000000", "-3", "9007199254740991", "7.5", "1.0e+16"], [m["key"] for m in got])
+    check("so it is in the body", [str(m["body"]) for m in got[:3]] == ["7", "7", "3000000"], got[:3])
+    check("and elsewhere", [got[0][f] for f in ("topic", "aggregate_type", "aggregate_id", "trace_id")] ==
+          ["5", "8", "9", "10"], got[0])
+    wherry("create", "--kind", "queue", "sqlite:shop.db#numbers")
+    db.execute("BEGIN")
+    first = one(db, "SELECT wherry_send('numbers', 'x', NULL, 0.0, 3600.0, 1.0, 2.0, 3.0, 4.0)")
+    one(db, "SELECT wherry_send('numbers', 'late', NULL, 100.5)")
+    db.execute("COMMIT")
+    got = rows(db, "SELECT id, correlation_id, reply_to, message_id, topic, token "
+               "FROM wherry_receive('numbers', ?, ?, ?)", 10.0, 60.0, 5.0)
+    check("a number of messages and a lease may be such numbers", [r[:5] for r in got] == [(first, "1", "2", "3", "4")], got)
+    token = got[0][5]
+    check("an id, too", one(db, "SELECT wherry_extend('numbers', ?, ?, 60.0)", float(first), token) == 1)
+    check("and in a list", one(db, "SELECT wherry_ack_many('numbers', json_array(?), ?)", float(first), token) == 1)
+    refused(db, "an id with a fraction is none", "the id is not a whole number: '1.5'", "SELECT wherry_ack('numbers', 1.5, ?)", token)
+    db.execute("BEGIN")
+    one(db, "SELECT wherry_offer('mail', ?, 'a')", 41.0)
+    check("the key of a delayed message is the same", one(db, "SELECT wherry_offer('mail', ?, 'b')", 41) == "updated")
+    check("and an id of an inbox", [one(db, "SELECT wherry_accept(?)", key) for key in (6.0, 6, "6")] == [1, 0, 0])
+    db.execute("ROLLBACK")
+
+
 def queues(db):
     db.execute("BEGIN")
     one(db, "SELECT wherry_send('jobs', '{\"n\":1}', '{\"h\":\"x\"}', NULL, '1 hour', 'c1', 'answers', 'm1')")
@@ -399,7 +430,7 @@ def main():
                                      "WHERE name LIKE 'wherry\\_%' ESCAPE '\\'")} | {"receive", "poll", "consume"}
     wanted = names_and_files()
     check("SQLite has the functions that PostgreSQL has", len(wanted) > 25 and wanted <= have, sorted(wanted - have))
-    for part in (producers, queues, delayed, inboxes, consumer, mistakes, locks, endings):
+    for part in (producers, numbers, queues, delayed, inboxes, consumer, mistakes, locks, endings):
         part(db)
     kills()
     leases()

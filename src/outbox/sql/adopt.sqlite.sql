@@ -19,10 +19,25 @@ SELECT c.name, CASE WHEN upper(c.type) LIKE '%INT%' THEN 'integer' WHEN upper(c.
   c.pk = 1 AND upper(c.type) = 'INTEGER' AND (SELECT max(p.pk) FROM pragma_table_info({name}) AS p) = 1
 FROM pragma_table_info({name}) AS c ORDER BY c.cid;
 
+-- part: as_text
+-- Some drivers, such as those of Node, write every number as a floating-point one: 7.0 is 7, as others write it.
+CASE WHEN typeof(@c@) = 'real' AND abs(@c@) < 9007199254740992 AND @c@ = CAST(@c@ AS INTEGER)
+  THEN CAST(CAST(@c@ AS INTEGER) AS TEXT) ELSE CAST(@c@ AS TEXT) END
+
 -- name: text-any
-CAST(@c@ AS TEXT)
+{as_text}
 
 -- name: message-id-any-null
+coalesce(nullif({as_text}, ''), CAST(@id@ AS TEXT))
+
+-- name: text-any-null
+coalesce({as_text}, '')
+
+-- name: text-expression
+-- An expression of the user's is evaluated once.
+CAST(@c@ AS TEXT)
+
+-- name: message-id-expression-null
 coalesce(nullif(CAST(@c@ AS TEXT), ''), CAST(@id@ AS TEXT))
 
 -- name: text-null
