@@ -192,9 +192,8 @@ void *wh_ext_open(ext_state *ext, ext_kind kind, const char *first, const char *
 wherry_code wh_ext_check_open(const ext_state *ext, const char *function,
 			      wherry_error *err)
 {
-	if (!ext->began &&
-	    (!sqlite3_get_autocommit(ext->handle) ||
-	     sqlite3_txn_state(ext->handle, "main") == SQLITE_TXN_WRITE))
+	if (!ext->began && (!sqlite3_get_autocommit(ext->handle) ||
+			    sqlite3_txn_state(ext->handle, "main") == SQLITE_TXN_WRITE))
 		return WHERRY_OK;
 	return wh_fail(
 		err, WHERRY_INVALID,
@@ -219,10 +218,11 @@ static wherry_code exec(const ext_state *ext, const char *sql, wherry_error *err
 	if (rc == SQLITE_OK)
 		return WHERRY_OK;
 	if (strstr(sqlite3_errmsg(ext->handle), "SQL statements in progress"))
-		return wh_fail(err, WHERRY_INVALID,
-			       "%s: a statement that writes is running: call the function "
-			       "with a SELECT of its own",
-			       path_of(ext));
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"%s: a statement that writes is running: call the function "
+			"with a SELECT of its own",
+			path_of(ext));
 	if ((rc & 0xff) == SQLITE_BUSY)
 		return wh_fail_native(err, WHERRY_BUSY,
 				      sqlite3_extended_errcode(ext->handle),

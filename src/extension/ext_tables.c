@@ -282,7 +282,8 @@ static const struct table tables[] = {
 
 typedef struct registered {
 	ext_state *ext;
-	const struct table *table; /* NULL: of TEMP_MODULE, whose tables have the names. */
+	const struct table
+		*table; /* NULL: of TEMP_MODULE, whose tables have the names. */
 } registered;
 
 typedef struct vtab {
@@ -492,10 +493,10 @@ static void unregister(void *data)
 	free(r);
 }
 
-#define VTAB_FUNCTIONS                                                                     \
-	.xConnect = vtab_connect, .xBestIndex = vtab_best_index,                           \
-	.xDisconnect = vtab_disconnect, .xOpen = vtab_open, .xClose = vtab_close,          \
-	.xFilter = vtab_filter, .xNext = vtab_next, .xEof = vtab_eof,                      \
+#define VTAB_FUNCTIONS                                                                   \
+	.xConnect = vtab_connect, .xBestIndex = vtab_best_index,                         \
+	.xDisconnect = vtab_disconnect, .xOpen = vtab_open, .xClose = vtab_close,        \
+	.xFilter = vtab_filter, .xNext = vtab_next, .xEof = vtab_eof,                    \
 	.xColumn = vtab_column, .xRowid = vtab_rowid
 
 static int add_module(ext_state *ext, const char *name, const sqlite3_module *module,
@@ -532,11 +533,11 @@ static void add_temp_tables(sqlite3 *handle)
 	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++) {
 		bool old = false;
 
-		(void)sqlite3_snprintf(sizeof(sql), sql,
-				       "SELECT 1 FROM sqlite_temp_master WHERE name = %Q "
-				       "AND sql LIKE 'CREATE VIRTUAL TABLE %% USING "
-				       TEMP_MODULE "'",
-				       tables[i].name);
+		(void)sqlite3_snprintf(
+			sizeof(sql), sql,
+			"SELECT 1 FROM sqlite_temp_master WHERE name = %Q "
+			"AND sql LIKE 'CREATE VIRTUAL TABLE %% USING " TEMP_MODULE "'",
+			tables[i].name);
 		(void)sqlite3_exec(handle, sql, found, &old, NULL);
 		(void)sqlite3_snprintf(sizeof(sql), sql, "DROP TABLE temp.%s",
 				       tables[i].name);
