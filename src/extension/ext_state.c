@@ -221,7 +221,7 @@ static wherry_code exec(const ext_state *ext, const char *sql, wherry_error *err
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"%s: a statement that writes is running: call the function "
-			"with a SELECT of its own",
+			"with a separate SELECT",
 			path_of(ext));
 	if ((rc & 0xff) == SQLITE_BUSY)
 		return wh_fail_native(err, WHERRY_BUSY,

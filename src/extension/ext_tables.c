@@ -330,6 +330,7 @@ static int vtab_connect(sqlite3 *handle, void *data, int argc, const char *const
 		return rc;
 	}
 	v->ext = r->ext;
+	v->ext->n_users++; /* SQLite may forget the module first. */
 	v->table = table;
 	v->anchor = r->table == &tables[0];
 	if (v->anchor)
@@ -352,6 +353,7 @@ static int vtab_disconnect(sqlite3_vtab *base)
 
 	if (v->anchor)
 		wh_ext_close(v->ext);
+	wh_ext_unuse(v->ext);
 	free(v);
 	return SQLITE_OK;
 }
@@ -522,8 +524,8 @@ static int found(void *out, int n, char **values, char **names)
 }
 
 /*
- * Make the tables of "temp".  Those that the extension made when it was loaded before, on the same
- * connection, call the functions of that time: they are replaced.  If a table cannot be made, the function
+ * Make the tables of "temp".  If the extension was loaded before, on the same connection, its tables
+ * call the functions of that time: they are replaced.  If a table cannot be made, the function
  * is still there, and may only not wait.
  */
 static void add_temp_tables(sqlite3 *handle)

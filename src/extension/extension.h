@@ -45,7 +45,7 @@ typedef struct ext_state {
 	wherry_db *db;     /* NULL: nothing was opened yet, or it was closed. */
 	ext_opened *first; /* The newest first. */
 	int n_opened;
-	int n_users;   /* Functions and modules that refer to it. */
+	int n_users;   /* Functions, modules and tables that refer to it. */
 	bool anchored; /* wherry_receive is connected, and its end will close all. */
 	bool began;    /* wh_ext_begin() has begun a transaction. */
 } ext_state;
@@ -76,7 +76,7 @@ void wh_ext_close(ext_state *ext);
 /* Register functions and tables; a code of SQLite. */
 int wh_ext_add_functions(ext_state *ext);
 int wh_ext_add_tables(ext_state *ext);
-void wh_ext_unuse(void *state); /* For SQLite: one function or module fewer. */
+void wh_ext_unuse(void *state); /* For SQLite: one function, module or table fewer. */
 
 /* Return INVALID if no transaction is open that the caller's rows are part of. */
 wherry_code wh_ext_check_open(const ext_state *ext, const char *function,

@@ -309,7 +309,7 @@ def locks(db):
     other.execute("ROLLBACK")
     other.load_extension(EXTENSION)
     check("the extension may be loaded twice", rows(other, "SELECT * FROM wherry_receive('jobs')") == [])
-    words = "with a SELECT of its own"
+    words = "with a separate SELECT"
     refused(other, "a statement that writes is told that it cannot receive", words,
             "INSERT INTO orders SELECT body, '' FROM wherry_receive('jobs', 1, NULL)")
     refused(other, "nor into a table of its own", words, "CREATE TEMP TABLE taken AS SELECT * FROM wherry_receive('jobs')")

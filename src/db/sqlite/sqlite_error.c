@@ -61,7 +61,7 @@ wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error
 	if ((rc & 0xff) == SQLITE_BUSY && strstr(text, "SQL statements in progress")) {
 		rc = SQLITE_ERROR; /* Waiting cannot help. */
 		text = "a statement of this connection that writes is running: end it first; "
-		       "in SQL, call the function with a SELECT of its own, and not in a "
+		       "in SQL, call the function with a separate SELECT, and not in a "
 		       "trigger";
 	}
 	code = wh_sqlite_code_of(rc, "");
