@@ -59,7 +59,8 @@ static wh_exit give_up_in_doubt(const enqueue *e, const char *what)
 		return wh_complain("wherry list, to see what is there",
 				   "%s (whether it is enqueued is not known)", what);
 	return wh_complain(e->pointer[ID]
-				   ? "the same again: with --id nothing is enqueued twice"
+				   ? "the same again, if the outbox was created with --unique-ids, "
+				     "which skips what is there; else look first: wherry list"
 				   : "wherry list, to see what is there",
 			   "%s (whether lines %lld to %lld are enqueued is not known)",
 			   what, (long long)e->kept_line + 1, (long long)e->lines.number);
@@ -359,7 +360,7 @@ static const wh_option options[] = {
 	 "The ordering key of all messages, or where in each body it is, such as /net.",
 	 NULL, 0},
 	{"id", "ID",
-	 "The message id, or where in each body it is; a body whose id exists is passed over.",
+	 "The message id, or where in each body it is. An outbox created with --unique-ids skips a body whose id it has.",
 	 NULL, 0},
 	{"aggregate-type", "TEXT", "The kind of thing the messages are about.", NULL, 0},
 	{"aggregate-id", "ID", "The thing's id, or where in each body it is.", NULL, 0},
@@ -396,7 +397,8 @@ const wh_command wh_cmd_enqueue = {
 		"A key, an id or an aggregate id is used as it is given. If it begins with /, "
 		"it is a JSON pointer (RFC 6901) to a value in each body: a string is used as it "
 		"is, a number or boolean as it is written. Messages of one key are delivered in the order of the lines. "
-		"With --id, running the same command again enqueues nothing twice.\n"
+		"With --id, and an outbox created with `wherry create --unique-ids`, running the same command again "
+		"enqueues nothing twice.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry enqueue sqlite:shop.db '{\"order\":7}' --topic orders --key 7\n"

@@ -56,6 +56,16 @@ w relay sqlite:shop.db stdout: --until-empty --quiet
 expect "quiet says nothing" 0 "out:{" "no:delivered"
 json "headers arrive" 'd["headers"] == {"source": "shop", "note": "a \"b\""}'
 
+# ---- ids that exist ----
+
+w create sqlite:twice.db
+for n in 1 2; do
+	w enqueue sqlite:twice.db '{"n":1}' --topic t --id /n
+	expect "without --unique-ids an id may be enqueued twice ($n)" 0 "is:1 enqueued, 0 duplicates"
+done
+w help enqueue
+expect "and the help says so" 0 "out:and an outbox created with \`wherry create --unique-ids\`"
+
 # ---- keys and ids by JSON pointer ----
 
 w create sqlite:pick.db
