@@ -58,12 +58,13 @@ static wh_exit give_up_in_doubt(const enqueue *e, const char *what)
 	if (!e->lines.file)
 		return wh_complain("wherry list, to see what is there",
 				   "%s (whether it is enqueued is not known)", what);
-	return wh_complain(e->pointer[ID]
-				   ? "the same again, if the outbox was created with --unique-ids, "
-				     "which skips what is there; else look first: wherry list"
-				   : "wherry list, to see what is there",
-			   "%s (whether lines %lld to %lld are enqueued is not known)",
-			   what, (long long)e->kept_line + 1, (long long)e->lines.number);
+	return wh_complain(
+		e->pointer[ID]
+			? "the same again, if the outbox was created with --unique-ids, "
+			  "which skips what is there; else look first: wherry list"
+			: "wherry list, to see what is there",
+		"%s (whether lines %lld to %lld are enqueued is not known)", what,
+		(long long)e->kept_line + 1, (long long)e->lines.number);
 }
 
 /* Write the message and the command that repairs what failed. */
