@@ -31,6 +31,7 @@ extern const wh_command wh_cmd_doctor;
 extern const wh_command wh_cmd_drop;
 extern const wh_command wh_cmd_seek;
 extern const wh_command wh_cmd_tables;
+extern const wh_command wh_cmd_top;
 extern const wh_command wh_cmd_retry;
 extern const wh_command wh_cmd_discard;
 extern const wh_command wh_cmd_purge;

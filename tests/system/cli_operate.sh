@@ -219,6 +219,43 @@ kill "$second"
 wait "$first" "$second" 2>/dev/null
 out=$(timeout 60 "$wherry" status sqlite:face.db --watch --every 100ms | head -n 40)
 check "--watch shows it again and again" test "$(grep -c '^table ' <<<"$out")" -ge 2
+# top: the fullest table first, and how fast it fills.
+w create --kind queue sqlite:top.db#jobs
+w create sqlite:top.db
+w enqueue sqlite:top.db '{}' --topic t
+timeout 60 "$wherry" top sqlite:top.db --every 50ms --json >top.ndjson &
+top=$!
+top_says() { # WORDS: a line of top's that has them
+	until grep -q "$1" top.ndjson; do kill -0 "$top" || return; done
+}
+check "top begins with the fullest table" top_says '"table":"jobs"'
+check "which is the outbox" grep -q '"table":"outbox".*"messages":1,"change_per_s":null,"ready":1' <(head -n 1 top.ndjson)
+seq 3 | sed 's/.*/{}/' | while read -r body; do w send sqlite:top.db#jobs "$body"; done
+check "it says how fast messages become more" top_says '"table":"jobs".*"messages":[1-3],"change_per_s":[1-9]'
+"$wherry" relay sqlite:top.db null: 2>/dev/null &
+relay=$!
+check "and fewer, and which relay delivers them" top_says '"table":"outbox".*"change_per_s":-[1-9].*"relay":"'
+w drop sqlite:top.db#jobs --yes
+until ! tail -n 1 top.ndjson | grep -q '"table":"jobs"'; do kill -0 "$top" || break; done
+check "a table that was dropped is left out" kill -0 "$top"
+kill "$relay" "$top"
+wait "$relay" "$top" 2>/dev/null
+out=$(timeout 60 "$wherry" top sqlite:top.db --every 100ms | head -n 12)
+check "in a pipe each look follows the last" test "$(grep -c '^TABLE .*CHANGE/S' <<<"$out")" -ge 2
+out=$(TERM=xterm timeout 60 python3 - "$wherry" top sqlite:top.db --every 1h <<-'END'
+	import os, pty, sys
+	child, terminal = pty.fork()
+	if child == 0:
+	    os.execv(sys.argv[1], sys.argv[1:])
+	shown = b""
+	while b"outbox" not in shown:
+	    shown += os.read(terminal, 4096)
+	os.write(terminal, b"q")
+	print(shown.decode(), "status", os.waitpid(child, 0)[1])
+END
+)
+check "on a terminal q ends it at once" grep -q 'status 0' <<<"$out"
+
 w doctor sqlite:face.db
 expect "doctor shows what is wrong and counts the rest" 1 "out:bad   relay " "no:ok    writing" \
 	"out: checks found nothing; --verbose lists them"
