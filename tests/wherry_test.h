@@ -137,15 +137,17 @@ static inline int wherry_run_tests(CMFixtureFunction make, CMFixtureFunction dro
 		return wherry_run_tests(NULL, NULL);                                     \
 	}
 
-/* The suite of a patch runs a part of the cases of long suites: of the first n tests keep each
- * third, if WHERRY_TEST_PART is 3.  Returns how many are left. */
+/* Some runs take a part of the cases of long suites: of the first n tests keep each third, if
+ * WHERRY_TEST_PART is 3, and those that follow them, if it is 3+1.  Returns how many are left. */
 static inline size_t wherry_test_part(struct CMUnitTest *tests, size_t n)
 {
 	const char *text = getenv("WHERRY_TEST_PART");
-	size_t each = text && *text ? (size_t)strtoul(text, NULL, 10) : 1, kept = 0;
+	char *end = NULL;
+	size_t each = text && *text ? (size_t)strtoul(text, &end, 10) : 1, kept = 0;
+	size_t from = end && *end == '+' ? (size_t)strtoul(end, NULL, 10) : 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (each < 2 || i % each == 0)
+		if (each < 2 || i % each == from)
 			tests[kept++] = tests[i];
 	return kept;
 }

@@ -27,7 +27,7 @@ import tap
 
 DEEP = os.environ.get("WHERRY_TEST_DEEP") == "1" or "WHERRY_ROWS_SECONDS" in os.environ
 GOOD = 8  # before the others, and as many behind them
-BAD = 60 if DEEP else 12  # for each table and role
+BAD = 60 if DEEP else 8  # for each table and role
 CLAIM = 2  # seconds, of a claim and a lease
 PATIENCE = 120
 KIND = hashlib.md5(b"q|bytes").hexdigest()

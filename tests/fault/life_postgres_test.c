@@ -26,7 +26,7 @@ static void make(char *url, size_t cap)
 int main(void)
 {
 	static const life_target target = {
-		.make = make, .drop = drop, .lease = "1s", .stride = 23};
+		.make = make, .drop = drop, .lease = "1s", .stride = 41};
 
 	if (!postgres_start())
 		return 0;

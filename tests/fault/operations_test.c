@@ -501,8 +501,8 @@ static void sweep(const operation *op, fault_plan plan, const wherry_code *codes
 {
 	wherry_temp temp;
 	reference *ref = calloc(1, sizeof(*ref));
-	int stride = plan.kind == FAULT_MEMORY ? fault_stride(149, 43) : 1;
-	int each = plan.kind == FAULT_MEMORY ? fault_stride(6, 16) : 1;
+	int stride = plan.kind == FAULT_MEMORY ? fault_stride(307, 43) : 1;
+	int each = plan.kind == FAULT_MEMORY ? fault_stride(3, 16) : 1;
 	bool more = true;
 
 	assert_non_null(ref);
