@@ -18,7 +18,7 @@
 enum { TABLE, KIND, MESSAGES, CHANGE, READY, OLDEST, DEAD, DELIVERED, RELAY, COLUMNS };
 enum {
 	REPORT_US = 15 * 1000000, /* A relay that delivers reports more often. */
-	AROUND = 5                /* Lines of a screen besides tables. */
+	AROUND = 5                /* Lines of a screen that are not a table. */
 };
 
 static wh_paint paint_dead(const char *n)

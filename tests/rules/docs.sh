@@ -140,6 +140,30 @@ printf '%s\n' '-- One (a_row_that_is_gone).' '-- Two (a_row_that_is_there).' >"$
 says 'a test of a page that is missing is noticed' 'a.md: no test a_test_that_is_not_there' unknown_tests "$scratch/r"
 says 'and one of a comment' 'a.sql: no test a_row_that_is_gone' unknown_tests "$scratch/r"
 
+# unlisted ROOT: pages of the guide that an index does not name, and pages that llms.txt names and that are not there.
+unlisted() {
+	local page
+
+	cd "$1" || return
+	for page in docs/guide/*.md; do
+		grep -qF "($page)" llms.txt || [ "$page" = docs/guide/README.md ] || echo "llms.txt does not name $page"
+		grep -qE "\\(${page##*/}(#[^)]*)?\\)" docs/guide/README.md || [ "$page" = docs/guide/README.md ] ||
+			echo "docs/guide/README.md does not name $page"
+	done
+	grep -oE '\]\([^)#]+' llms.txt | cut -c 3- | while read -r page; do
+		[ -e "$page" ] || echo "llms.txt names $page, which is missing"
+	done
+}
+silent 'each page of the guide is in both indexes' unlisted "$source"
+
+mkdir -p "$scratch/l/docs/guide"
+echo '[a](docs/guide/a.md) [b](docs/guide/gone.md)' >"$scratch/l/llms.txt"
+echo '[c](c.md#part)' >"$scratch/l/docs/guide/README.md"
+touch "$scratch/l/docs/guide/a.md" "$scratch/l/docs/guide/c.md"
+says 'a page that no index names is noticed' 'README.md does not name docs/guide/a.md' unlisted "$scratch/l"
+says 'and one that programs would not find' 'llms.txt does not name docs/guide/c.md' unlisted "$scratch/l"
+says 'and a name that leads nowhere' 'docs/guide/gone.md, which is missing' unlisted "$scratch/l"
+
 printf '.Sh SETTINGS\n.It Cm relay.lease Ar duration\n.It 3\n.Fn wherry_db_open "x"\n' >"$scratch/a.1"
 silent 'an item that is there is found' lacking "$scratch/a.1" It relay.lease 3
 silent 'a function that is there is found' lacking "$scratch/a.1" Fn wherry_db_open

@@ -262,6 +262,12 @@ page_of[postgres]=postgres_page
 on_server postgres_page "CREATE TABLE orders(id bigint, state text); INSERT INTO orders VALUES (7, 'paid')"
 try postgres "$server_sql"
 
+postgres add_an_outbox
+page_of[add-an-outbox]=add_an_outbox
+printf true >before_relay
+try add-an-outbox "$server_sql"
+send_before_relay
+
 postgres queues
 on_server queues "CREATE TABLE accounts(id bigint, balance bigint)"
 rm -f shop.db*
