@@ -43,9 +43,11 @@ static bool is_pattern(const char *path, const wh_plan_relay *relay)
 		return false;
 	(void)fprintf(
 		stderr,
-		"wherry: relay '%s' of %s stands for the outboxes of all schemas that "
-		"match '%s': name one of them, as in URL#SCHEMA.outbox\n",
-		relay->name, path, relay->match.value);
+		"wherry: relay '%s' of %s stands for the outboxes of all %s that match '%s': "
+		"name one of them, as in %s\n",
+		relay->name, path, wh_plan_in_files(relay) ? "files" : "schemas",
+		relay->match.value,
+		wh_plan_in_files(relay) ? "sqlite:FOLDER/FILE" : "URL#SCHEMA.outbox");
 	return true;
 }
 

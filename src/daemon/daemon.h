@@ -133,9 +133,9 @@ typedef struct wh_matches_view {
 	int64_t awake;        /* Relays that run. */
 	int64_t waiting;      /* Outboxes with work that wait for a relay. */
 	int64_t failing;      /* Outboxes whose relay failed. */
-	char failed[WH_PLAN_NAME + 80]; /* One of these. */
-	char stuck[240];                /* A relay that does not move; "": none. */
-	int64_t looked_us;              /* Monotonic: when this was written. */
+	char failed[256];     /* One of these. */
+	char stuck[240];      /* A relay that does not move; "": none. */
+	int64_t looked_us;    /* Monotonic: when this was written. */
 } wh_matches_view;
 
 /* Start the relays of the plan with `match`, which are moved out of it.  The ones that run

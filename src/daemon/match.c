@@ -34,6 +34,8 @@ enum {
 	HEARD_MOST = 256,
 	YIELD_US = WH_SECOND, /* So long the process with the lock goes first. */
 	HURRY_US = 20000,     /* Between two looks at relays while other outboxes wait. */
+	CALM_US = 1000,       /* Between two looks at changes of files. */
+	LIST_SOON_US = 20000, /* From a new file until the list is read: more may come. */
 	SHOW_US = 2 * WH_SECOND
 };
 
@@ -74,8 +76,15 @@ static void hear(wh_matches *m, int64_t now)
 				wh_match_disconnect(m, "the connection is lost", now);
 				return;
 			}
+			if (heard[i].key == WH_MATCH_LIST)
+				m->list_us = wh_sooner(m->list_us, now + LIST_SOON_US);
 			if (!o || o->stage != WH_RESTING)
 				continue;
+			if (!wh_match_exact(m->db)) {
+				m->heard = o->alerted = true;
+				wh_match_stir(o, now);
+				continue;
+			}
 			o->alerted = true;
 			o->control |= !heard[i].rows;
 			o->foreign &= heard[i].rows;
@@ -93,14 +102,15 @@ static void tell_failed(wh_matches *m, wh_match *o, int64_t now)
 	if (!*o->why || o->told || now < o->tell_us)
 		return;
 	o->told = true;
-	wh_match_say(m, WHERRY_LOG_ERROR, "failed", wh_log_text("schema", o->row.schema),
+	wh_match_say(m, WHERRY_LOG_ERROR, "failed",
+		     wh_log_text(m->db ? wh_match_what(m->db) : "schema", o->row.schema),
 		     wh_log_text("why", o->why));
 }
 
 /* Write what other threads read. */
 static void show(wh_matches *m, int64_t now)
 {
-	wh_matches_view view = {.looked_us = now, .outboxes = (int64_t)m->n};
+	wh_matches_view view = {.looked_us = now};
 
 	view.awake = (int64_t)m->n_awake;
 	view.waiting = (int64_t)m->n_waiting;
@@ -114,6 +124,7 @@ static void show(wh_matches *m, int64_t now)
 		wh_pipeline_view one;
 
 		tell_failed(m, o, now);
+		view.outboxes += !o->none_us;
 		if (*o->why) {
 			view.failing++;
 			(void)snprintf(view.failed, sizeof(view.failed), "%s",
@@ -125,7 +136,7 @@ static void show(wh_matches *m, int64_t now)
 		wh_match_add_stats(&view.sum.stats, &one.stats);
 		if (one.health == WH_RUNNING && one.step_us != WH_NEVER &&
 		    now - one.step_us >= WH_STUCK_US)
-			(void)snprintf(view.stuck, sizeof(view.stuck), "%s/%s",
+			(void)snprintf(view.stuck, sizeof(view.stuck), "%s/%.120s",
 				       m->plan.name, o->row.schema);
 	}
 	(void)pthread_mutex_lock(&m->lock);
@@ -145,7 +156,7 @@ static int64_t next_due(wh_matches *m, int64_t now)
 			at = wh_sooner(at, m->all[i]->due_us);
 	if (m->n_waiting)
 		at = wh_sooner(at, now + HURRY_US);
-	return at;
+	return m->look_from ? now : at;
 }
 
 static void wait_for(const wh_matches *m, int64_t until_us)
@@ -156,7 +167,9 @@ static void wait_for(const wh_matches *m, int64_t until_us)
 	struct timespec left = {left_us / WH_SECOND, left_us % WH_SECOND * 1000};
 	uint64_t count;
 
-	if (left_us > 0)
+	if (left_us > 0 && m->heard) /* Writers may write without a pause. */
+		(void)ppoll(fds, 1, &(struct timespec){0, CALM_US * 1000L}, NULL);
+	else if (left_us > 0)
 		(void)ppoll(fds, 2, &left, NULL);
 	(void)!read(m->wake, &count, sizeof(count));
 }
@@ -168,6 +181,7 @@ static void turn(wh_matches *m)
 	wh_match_take_ended(m, now);
 	if (!m->db && now >= m->connect_us)
 		connect_again(m, now);
+	m->heard = false;
 	hear(m, now);
 	if (m->db && now >= m->list_us)
 		wh_match_list_again(m, now);

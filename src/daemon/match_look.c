@@ -1,4 +1,7 @@
-#include "daemon/match_look.h"
+/*
+ * Outboxes of the schemas of a PostgreSQL database, over one connection.
+ */
+#include "daemon/match_driver.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +15,13 @@ enum {
 	TEXT_MAX = CHUNK * 8 * 1024 /* Of its text. */
 };
 
-struct wh_match_db {
+typedef struct schemas {
+	wh_match_db base;
 	wherry_db *db;
 	char *pattern; /* Of LIKE. */
-	wh_name name;  /* Of the outbox; its schema is empty. */
 	wh_sql sql;    /* Statements that name no outbox. */
 	const wh_stmt *schemas, *sleep, *wake;
-};
+} schemas;
 
 /* ---- opening ---- */
 
@@ -39,12 +42,12 @@ static char *like(const char *glob)
 	return text;
 }
 
-static wherry_code parse(const wh_match_db *m, const char *schema, wh_sql *out,
+static wherry_code parse(const schemas *m, const char *schema, wh_sql *out,
 			 wherry_error *err)
 {
 	const wh_sql_names names = {.dialect = "postgres",
 				    .schema = schema,
-				    .table = m->name.table,
+				    .table = m->base.name.table,
 				    .payload = "bytea",
 				    .topic = WH_SUBSCRIPTION_OF_RELAYS};
 	const char *text = wh_sql_embedded("outbox", "matched", "postgres");
@@ -53,7 +56,7 @@ static wherry_code parse(const wh_match_db *m, const char *schema, wh_sql *out,
 		    : wh_fail(err, WHERRY_INVALID, "matched.postgres.sql is missing");
 }
 
-static wherry_code connect_to(wh_match_db *m, const wh_plan_relay *relay, const char *url,
+static wherry_code connect_to(schemas *m, const wh_plan_relay *relay, const char *url,
 			      wherry_error *err)
 {
 	wh_db_options options = wh_db_options_of(relay->config, &wh_env_system);
@@ -70,23 +73,36 @@ static wherry_code connect_to(wh_match_db *m, const wh_plan_relay *relay, const 
 	return code;
 }
 
-wherry_code wh_match_open(const wh_plan_relay *relay, wh_match_db **out,
-			  wherry_error *err)
+static void close_schemas(wh_match_db *base)
 {
-	wh_match_db *m = calloc(1, sizeof(*m));
+	schemas *m = (schemas *)base;
+
+	if (m->db)
+		wh_db_forget(m->db, &m->sql);
+	wherry_db_close(m->db);
+	wh_sql_clear(&m->sql);
+	free(m->pattern);
+	free(m);
+}
+
+static wherry_code open_schemas(const wh_plan_relay *relay, wh_match_db **out,
+				wherry_error *err)
+{
+	schemas *m = calloc(1, sizeof(*m));
 	wherry_config *config = NULL;
 	char *url = NULL;
 	wherry_code code;
 
 	if (!m)
 		return wh_oom(err);
+	m->base.driver = &wh_match_schemas;
 	m->pattern = like(relay->match.value);
 	code = m->pattern ? wh_config_copy(relay->config, &config, err) : wh_oom(err);
 	if (code == WHERRY_OK)
 		code = wh_source_take_url(relay->from.value, config, &url, err);
 	if (code == WHERRY_OK)
 		code = wh_name_parse(wh_config_text(config, WH_RELAY_TABLE), true,
-				     &m->name, err);
+				     &m->base.name, err);
 	if (code == WHERRY_OK)
 		code = parse(m, NULL, &m->sql, err);
 	if (code == WHERRY_OK) {
@@ -98,32 +114,15 @@ wherry_code wh_match_open(const wh_plan_relay *relay, wh_match_db **out,
 	wherry_config_free(config);
 	free(url);
 	if (code == WHERRY_OK)
-		*out = m;
+		*out = &m->base;
 	else
-		wh_match_close(m);
+		close_schemas(&m->base);
 	return code;
 }
 
-void wh_match_close(wh_match_db *m)
+static int schemas_fd(const wh_match_db *base)
 {
-	if (!m)
-		return;
-	if (m->db)
-		wh_db_forget(m->db, &m->sql);
-	wherry_db_close(m->db);
-	wh_sql_clear(&m->sql);
-	free(m->pattern);
-	free(m);
-}
-
-const char *wh_match_table(const wh_match_db *m)
-{
-	return m->name.table;
-}
-
-int wh_match_fd(const wh_match_db *m)
-{
-	return wh_db_fd(m->db);
+	return wh_db_fd(((const schemas *)base)->db);
 }
 
 /* ---- schemas ---- */
@@ -147,9 +146,10 @@ static wherry_code take_schema(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-wherry_code wh_match_list(wh_match_db *m, wh_match_row *out, size_t most, size_t *out_n,
-			  wherry_error *err)
+static wherry_code list_schemas(wh_match_db *base, wh_match_row *out, size_t most,
+				size_t *out_n, wherry_error *err)
 {
+	schemas *m = (schemas *)base;
 	const wh_param params[] = {WH_TEXT_PARAM("pattern", wh_view_of(m->pattern)),
 				   WH_INT_PARAM("most", (int64_t)most)};
 	listing l = {out, 0, most};
@@ -162,15 +162,17 @@ wherry_code wh_match_list(wh_match_db *m, wh_match_row *out, size_t most, size_t
 
 /* ---- listening and sleeping ---- */
 
-wherry_code wh_match_listen(wh_match_db *m, const int64_t *keys, size_t n, bool on,
-			    wherry_error *err)
+static wherry_code listen_to(wh_match_db *base, const int64_t *keys, size_t n, bool on,
+			     wherry_error *err)
 {
-	return wh_match_fd(m) < 0 ? WHERRY_OK : wh_db_listen(m->db, keys, n, on, err);
+	return schemas_fd(base) < 0
+		       ? WHERRY_OK
+		       : wh_db_listen(((schemas *)base)->db, keys, n, on, err);
 }
 
-size_t wh_match_heard(wh_match_db *m, wh_heard *out, size_t most)
+static size_t schemas_heard(wh_match_db *base, wh_heard *out, size_t most)
 {
-	return wh_db_heard(m->db, out, most);
+	return wh_db_heard(((schemas *)base)->db, out, most);
 }
 
 typedef struct asked {
@@ -196,7 +198,7 @@ static wherry_code take_lock(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-static wherry_code on_keys(wh_match_db *m, const wh_stmt *stmt, asked *a, wh_row_fn visit,
+static wherry_code on_keys(schemas *m, const wh_stmt *stmt, asked *a, wh_row_fn visit,
 			   wherry_error *err)
 {
 	wh_buf keys = WH_BUF_INIT(a->n * 24 + 1);
@@ -213,26 +215,28 @@ static wherry_code on_keys(wh_match_db *m, const wh_stmt *stmt, asked *a, wh_row
 	return code;
 }
 
-wherry_code wh_match_sleep(wh_match_db *m, wh_match_row *const *rows, size_t n,
-			   wherry_error *err)
+static wherry_code take_locks(wh_match_db *base, wh_match_row *const *rows, size_t n,
+			      wherry_error *err)
 {
+	schemas *m = (schemas *)base;
 	asked a = {rows, n};
 
 	for (size_t i = 0; i < n; i++)
 		rows[i]->lock = WH_LOCK_NONE;
 	/* Behind a pooler the lock would stay with a session of other clients. */
-	return !n || wh_match_fd(m) < 0 ? WHERRY_OK
-					: on_keys(m, m->sleep, &a, take_lock, err);
+	return schemas_fd(base) < 0 ? WHERRY_OK
+				    : on_keys(m, m->sleep, &a, take_lock, err);
 }
 
-wherry_code wh_match_wake(wh_match_db *m, wh_match_row *const *rows, size_t n,
-			  wherry_error *err)
+static wherry_code free_locks(wh_match_db *base, wh_match_row *const *rows, size_t n,
+			      wherry_error *err)
 {
+	schemas *m = (schemas *)base;
 	asked a = {rows, n};
 
 	for (size_t i = 0; i < n; i++)
 		rows[i]->lock = WH_LOCK_NONE;
-	return !n || wh_match_fd(m) < 0 ? WHERRY_OK : on_keys(m, m->wake, &a, NULL, err);
+	return schemas_fd(base) < 0 ? WHERRY_OK : on_keys(m, m->wake, &a, NULL, err);
 }
 
 /* ---- looking ---- */
@@ -240,24 +244,12 @@ wherry_code wh_match_wake(wh_match_db *m, wh_match_row *const *rows, size_t n,
 static wherry_code take_found(void *ctx, const wh_row *row, wherry_error *err)
 {
 	wh_match_row *to = row_of(ctx, wh_row_int(row, 0));
-	int64_t due_ms = wh_row_int(row, 2);
 
-	(void)err;
-	if (!to)
-		return WHERRY_OK;
-	to->found = (wh_match_found){
-		.rows = wh_row_int(row, 1) != 0,
-		.exceptions = wh_row_int(row, 3) != 0,
-		.paused = wh_row_int(row, 4) != 0,
-		.due_us = due_ms < 0 ? -1 : wh_us(due_ms),
-		.leased_us = wh_us(wh_row_int(row, 5)),
-		.ended = wh_process_look(wh_row_text(row, 6)) == WH_PROCESS_ENDED,
-	};
-	return WHERRY_OK;
+	return to ? wh_match_take_found(to, row, err) : WHERRY_OK;
 }
 
 /* Append the question of one outbox. */
-static wherry_code put_question(const wh_match_db *m, const wh_match_row *row, bool first,
+static wherry_code put_question(const schemas *m, const wh_match_row *row, bool first,
 				wh_buf *text, wherry_error *err)
 {
 	wh_sql sql;
@@ -271,7 +263,7 @@ static wherry_code put_question(const wh_match_db *m, const wh_match_row *row, b
 	return WHERRY_OK;
 }
 
-static wherry_code look_at_chunk(wh_match_db *m, asked *a, wherry_error *err)
+static wherry_code look_at_chunk(schemas *m, asked *a, wherry_error *err)
 {
 	wh_buf text = WH_BUF_INIT(TEXT_MAX);
 	wh_stmt stmt;
@@ -293,9 +285,10 @@ static wherry_code look_at_chunk(wh_match_db *m, asked *a, wherry_error *err)
 	return code;
 }
 
-wherry_code wh_match_look(wh_match_db *m, wh_match_row *const *rows, size_t n,
-			  wherry_error *err)
+static wherry_code look_at_schemas(wh_match_db *base, wh_match_row *const *rows, size_t n,
+				   wherry_error *err)
 {
+	schemas *m = (schemas *)base;
 	wherry_code code = WHERRY_OK;
 
 	for (size_t i = 0; code == WHERRY_OK && i < n; i += CHUNK) {
@@ -305,3 +298,23 @@ wherry_code wh_match_look(wh_match_db *m, wh_match_row *const *rows, size_t n,
 	}
 	return code;
 }
+
+const wh_match_driver wh_match_schemas = {
+	.what = "schema",
+	.none = "no schema of the database matches; it is looked again every five "
+		"seconds",
+	.none_has =
+		"schemas match, and none has such an outbox of the layout log: create "
+		"them with `wherry create URL#SCHEMA.TABLE`",
+	.exact = true,
+	.look_most = SIZE_MAX,
+	.open = open_schemas,
+	.close = close_schemas,
+	.fd = schemas_fd,
+	.list = list_schemas,
+	.listen = listen_to,
+	.heard = schemas_heard,
+	.sleep = take_locks,
+	.wake = free_locks,
+	.look = look_at_schemas,
+};

@@ -1,5 +1,6 @@
 /*
- * One connection that looks at the outboxes of many schemas of a PostgreSQL database.
+ * Looks at the outboxes of a set.  match_look.c does so over one connection to a PostgreSQL database with many schemas,
+ * match_files.c in the files of a folder.
  */
 #ifndef WH_DAEMON_MATCH_LOOK_H
 #define WH_DAEMON_MATCH_LOOK_H
@@ -26,12 +27,27 @@ typedef struct wh_match_found {
 	bool ended;        /* The process of that relay has ended. */
 } wh_match_found;
 
+/* Why there is no answer of a look. */
+typedef enum wh_match_trouble {
+	WH_MATCH_FINE,
+	WH_MATCH_LOCKED, /* Somebody else has the database for a moment. */
+	WH_MATCH_NONE,   /* It has no such outbox. */
+	WH_MATCH_FAILED
+} wh_match_trouble;
+
+enum { WH_MATCH_NAME_MOST = 255 }; /* Bytes of the name of a schema, or of a file. */
+
 typedef struct wh_match_row {
-	char schema[WH_NAME_MOST + 1];
-	int64_t key; /* Number of the table; 0: the schema has no outbox. */
+	char schema[WH_MATCH_NAME_MOST + 1]; /* Its name; of a file, too. */
+	int64_t key; /* Number of the table or the file; 0: the schema has no outbox. */
 	wh_match_lock lock;
 	wh_match_found found;
+	wh_match_trouble trouble;
+	char why[160]; /* The trouble. */
 } wh_match_row;
+
+/* The key of a notification after which the list must be read again. */
+#define WH_MATCH_LIST (-1)
 
 typedef struct wh_match_db wh_match_db;
 
@@ -42,6 +58,17 @@ void wh_match_close(wh_match_db *m);
 
 /* The name of the outbox in each schema. */
 const char *wh_match_table(const wh_match_db *m);
+/* The URL of the database of one outbox, which the caller frees; NULL: all are in one database. */
+char *wh_match_url(const wh_match_db *m, const wh_match_row *row);
+
+/* "schema": one place, as a field of the log. */
+const char *wh_match_what(const wh_match_db *m);
+/* Why a set is empty: no place matches, or none of those that match has an outbox. */
+const char *wh_match_none(const wh_match_db *m, bool any_place);
+/* Does a notification mean that a row was committed?  Otherwise a commit may follow. */
+bool wh_match_exact(const wh_match_db *m);
+/* Most outboxes to look at in one turn of the thread. */
+size_t wh_match_look_most(const wh_match_db *m);
 
 int wh_match_fd(const wh_match_db *m); /* -1: it cannot listen, behind a pooler. */
 
@@ -63,7 +90,7 @@ wherry_code wh_match_sleep(wh_match_db *m, wh_match_row *const *rows, size_t n,
 wherry_code wh_match_wake(wh_match_db *m, wh_match_row *const *rows, size_t n,
 			  wherry_error *err);
 
-/* Look into these outboxes: sets rows->found.  Fails if one of them is gone. */
+/* Look into these outboxes: sets rows->found, or rows->trouble.  Fails if one of several schemas is gone. */
 wherry_code wh_match_look(wh_match_db *m, wh_match_row *const *rows, size_t n,
 			  wherry_error *err);
 

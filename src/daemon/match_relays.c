@@ -39,6 +39,7 @@ wherry_code wh_match_make_slots(wh_matches *m, wherry_error *err)
 		m->slots[i].brief.env = wh_env_system;
 		m->slots[i].brief.env.log = log_record;
 		m->slots[i].brief.env.log_ctx = m;
+		m->slots[i].brief.own_db = wh_plan_in_files(&m->plan);
 		m->slots[i].brief.own_pub = wh_plan_has_schema(m->plan.to.value);
 	}
 	return WHERRY_OK;
@@ -166,7 +167,9 @@ static wherry_code fill_to(const wh_plan_text *from, const char *schema, wh_plan
 static wherry_code plan_of(const wh_matches *m, const wh_match *o, wh_plan_relay *out,
 			   wherry_error *err)
 {
-	wh_plan_text from = {wh_url_database(m->plan.from.value), NULL};
+	char *its = wh_match_url(m->db, &o->row);
+	wh_plan_text from = {its ? its : wh_url_database(m->plan.from.value), NULL};
+	const char *table = its ? wh_url_table(m->plan.from.value) : NULL;
 	wh_buf text = WH_BUF_INIT(1024);
 	wherry_code code;
 
@@ -174,15 +177,19 @@ static wherry_code plan_of(const wh_matches *m, const wh_match *o, wh_plan_relay
 	*out = (wh_plan_relay){.name = NULL};
 	wh_buf_printf(&text, "%s/%s", m->plan.name, o->row.schema);
 	out->name = wh_buf_take(&text);
-	put_quoted(&text, o->row.schema);
-	wh_buf_putc(&text, '.');
-	put_quoted(&text, wh_match_table(m->db));
+	if (its) {
+		wh_buf_puts(&text, table ? table : "");
+	} else {
+		put_quoted(&text, o->row.schema);
+		wh_buf_putc(&text, '.');
+		put_quoted(&text, wh_match_table(m->db));
+	}
 	code = out->name && from.raw && copy_text(&from, &out->from) == WHERRY_OK
 		       ? wh_config_copy(m->plan.config, &out->config, err)
 		       : wh_oom(err);
 	if (code == WHERRY_OK)
 		code = fill_to(&m->plan.to, o->row.schema, &out->to, err);
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK && text.len)
 		code = wherry_config_set(out->config, "relay.table", wh_buf_str(&text),
 					 err);
 	free(from.raw);
@@ -307,6 +314,8 @@ static void take_ended(wh_matches *m, wh_match *o, int64_t now)
 	wh_match_add_stats(&m->ended, &view.stats);
 	m->restarts += view.restarts;
 	wh_match_rest(o, now);
+	if (m->db && !wh_match_exact(m->db)) /* Writers were not heard meanwhile. */
+		wh_match_stir(o, now);
 	if (view.restarts && !o->stopping) {
 		wh_match_fail(m, o, view.why, now);
 	} else if (settled || !o->row.found.rows) {

@@ -13,7 +13,8 @@ enum {
 	YIELD_US = WH_SECOND,     /* So long the process with the lock goes first. */
 	LAST_TRY_US = WH_SECOND,
 	PROBE_STEP_US = 10 * WH_SECOND,
-	GONE_US = 5 * WH_SECOND /* Until one is looked at again for which that failed. */
+	GONE_US = 5 * WH_SECOND, /* Until one is looked at again for which that failed. */
+	LOCKED_US = 250000 /* Until one is looked at again that somebody has locked. */
 };
 
 /* Outboxes of one statement. */
@@ -59,12 +60,47 @@ static void lie_down(wh_match *o, int64_t now)
 {
 	o->yielded = false;
 	o->due_us = sleep_until(o, now);
+	if (now < o->stir_us) {
+		o->due_us = wh_sooner(o->due_us, now + o->step_us);
+		o->step_us = o->step_us * 4 < WH_MATCH_STIR_LAST_US
+				     ? o->step_us * 4
+				     : WH_MATCH_STIR_LAST_US;
+		return;
+	}
 	if (o->row.lock != WH_LOCK_NONE) {
 		o->step_us = WH_MATCH_TRY_US;
 		return;
 	}
 	o->due_us = wh_sooner(o->due_us, now + o->step_us);
 	o->step_us = o->step_us * 2 < LAST_TRY_US ? o->step_us * 2 : LAST_TRY_US;
+}
+
+/* Its database could not be asked, or has no outbox. */
+static void take_trouble(wh_matches *m, wh_match *o, int64_t now)
+{
+	o->alerted = o->control = false;
+	o->none_us = o->row.trouble != WH_MATCH_NONE ? 0 : o->none_us ? o->none_us : now;
+	if (o->row.trouble == WH_MATCH_LOCKED) {
+		wh_match_blame(o, o->row.why, now);
+		o->due_us = now + LOCKED_US;
+		return;
+	}
+	o->due_us = now + wh_match_around(2 * WH_MATCH_PROBE_US);
+	if (o->row.trouble == WH_MATCH_FAILED) {
+		wh_match_fail(m, o, o->row.why, now);
+		return;
+	}
+	o->why[0] = 0;
+	if (o->told_none)
+		return;
+	/* The outbox of a new database may be about to be made. */
+	o->told_none = now - o->none_us >= WH_SECOND;
+	if (!o->told_none)
+		o->due_us = now + WH_SECOND;
+	else
+		wh_match_say(m, WHERRY_LOG_WARN, "no-outbox",
+			     wh_log_text(wh_match_what(m->db), o->row.schema),
+			     wh_log_text("why", o->row.why));
 }
 
 /* Decide what becomes of an outbox that was looked at.  True: its lock must be released. */
@@ -75,7 +111,8 @@ static bool decide(wh_matches *m, wh_match *o, int64_t now)
 	bool work = f->rows || f->due_us == 0 || (o->control && f->exceptions) ||
 		    now >= o->upkeep_us;
 
-	o->alerted = o->control = false;
+	o->alerted = o->control = o->told_none = false;
+	o->none_us = 0;
 	/* In steps, so that one statement looks at many. */
 	o->probe_us = wh_later(now, wh_match_around(2 * WH_MATCH_PROBE_US));
 	o->probe_us += PROBE_STEP_US - o->probe_us % PROBE_STEP_US;
@@ -136,6 +173,8 @@ static bool has_work(const wh_match *o, int64_t now)
 static wherry_code want_alerted(wh_matches *m, set *s, int64_t now, wherry_error *err)
 {
 	s->n = 0;
+	if (!wh_match_exact(m->db))
+		return WHERRY_OK;
 	for (size_t i = 0; i < m->n; i++) {
 		wh_match *o = m->all[i];
 
@@ -150,13 +189,21 @@ static wherry_code want_alerted(wh_matches *m, set *s, int64_t now, wherry_error
 
 /* Collect outboxes that are due.  Of those to whose writers another process listens as well,
  * only the lock is asked for. */
-static void collect(const wh_matches *m, set *s, set *sleepers, int64_t now)
+static void collect(wh_matches *m, set *s, set *sleepers, int64_t now)
 {
-	for (size_t i = 0; i < m->n; i++) {
+	size_t from = m->look_from < m->n ? m->look_from : 0,
+	       most = wh_match_look_most(m->db);
+
+	m->look_from = 0;
+	for (size_t i = from; i < m->n; i++) {
 		wh_match *o = m->all[i];
 
 		if (o->stage != WH_RESTING || o->due_us > now)
 			continue;
+		if (s->n == most) { /* The next turn looks at the others. */
+			m->look_from = i;
+			return;
+		}
 		put(s, o);
 		if (o->row.lock != WH_LOCK_OURS && !o->foreign)
 			put(sleepers, o);
@@ -192,7 +239,9 @@ static wherry_code look_at(wh_matches *m, set *s, int64_t now, wherry_error *err
 	if (code != WHERRY_OK)
 		return code;
 	for (size_t i = 0; i < s->n; i++)
-		if (decide(m, s->of[i], now))
+		if (s->of[i]->row.trouble != WH_MATCH_FINE)
+			take_trouble(m, s->of[i], now);
+		else if (decide(m, s->of[i], now))
 			s->rows[released++] = &s->of[i]->row;
 	return wh_match_wake(m->db, s->rows, released, err);
 }

@@ -9,7 +9,8 @@
 
 enum {
 	OUTBOXES_MOST = 10000,
-	LIST_US = 5 * WH_SECOND /* Between two looks for schemas. */
+	LIST_US = 5 * WH_SECOND, /* Between two looks for schemas. */
+	LIST_AGAIN_US = 100000   /* The same when one was renamed. */
 };
 
 static bool same_table(const wh_matches *a, const wh_matches *b)
@@ -48,7 +49,8 @@ static bool is_free(wh_matches *m, const wh_match_row *row)
 	if (!m->told_twice)
 		wh_match_say(
 			m, WHERRY_LOG_ERROR, "matched-twice",
-			wh_log_text("schema", row->schema), wh_log_text("by", other),
+			wh_log_text(wh_match_what(m->db), row->schema),
+			wh_log_text("by", other),
 			wh_log_note(
 				"the outbox matches two relays of the file, and the first "
 				"one delivers its messages"));
@@ -64,6 +66,7 @@ static wh_match *make(const wh_match_row *row, int64_t now)
 		return NULL;
 	o->row = *row;
 	wh_match_rest(o, now);
+	o->stir_us = 0;
 	o->upkeep_us = wh_later(
 		now, (int64_t)(wh_random(&wh_env_system) % (uint64_t)WH_MATCH_UPKEEP_US));
 	return o;
@@ -107,8 +110,9 @@ static wherry_code add_new(wh_matches *m, const wh_match_row *rows, size_t n, in
 
 		if (!is_free(m, &rows[i]))
 			continue;
-		if (o) {
-			o->listed = true;
+		if (o) { /* One that was renamed is dropped, and then found again. */
+			o->listed = strcmp(o->row.schema, rows[i].schema) == 0;
+			m->list_again |= !o->listed;
 			continue;
 		}
 		added[n_added] = make(&rows[i], now);
@@ -162,17 +166,10 @@ static wherry_code drop_old(wh_matches *m, size_t *out_n, wherry_error *err)
 static void tell_nothing(wh_matches *m, size_t n_schemas)
 {
 	if (!m->told_nothing)
-		wh_match_say(
-			m, WHERRY_LOG_WARN, "matches-nothing",
-			wh_log_text("match", m->plan.match.value),
-			wh_log_int("schemas", (int64_t)n_schemas),
-			wh_log_note(
-				n_schemas
-					? "schemas match, and none has such an outbox of the "
-					  "layout log: create them with `wherry create "
-					  "URL#SCHEMA.TABLE`"
-					: "no schema of the database matches; it is looked "
-					  "again every five seconds"));
+		wh_match_say(m, WHERRY_LOG_WARN, "matches-nothing",
+			     wh_log_text("match", m->plan.match.value),
+			     wh_log_int("schemas", (int64_t)n_schemas),
+			     wh_log_text("note", wh_match_none(m->db, n_schemas > 0)));
 	m->told_nothing = true;
 }
 
@@ -212,7 +209,8 @@ void wh_match_list_again(wh_matches *m, int64_t now)
 	if (code == WHERRY_OK)
 		code = take_list(m, rows, n, now, &err);
 	free(rows);
-	m->list_us = wh_later(now, LIST_US);
+	m->list_us = wh_later(now, m->list_again ? LIST_AGAIN_US : LIST_US);
+	m->list_again = false;
 	if (wh_match_check(m, code, &err, now))
 		m->db_failures = 0;
 }

@@ -22,6 +22,23 @@ void wh_match_rest(wh_match *o, int64_t due_us)
 	o->foreign = o->yielded = false;
 }
 
+void wh_match_stir(wh_match *o, int64_t now)
+{
+	if (now >= o->stir_us)
+		o->step_us = WH_MATCH_STIR_FIRST_US;
+	o->stir_us = now + WH_MATCH_STIR_US;
+	o->due_us = wh_sooner(o->due_us, now + o->step_us);
+}
+
+void wh_match_blame(wh_match *o, const char *why, int64_t now)
+{
+	if (strcmp(o->why, why) == 0)
+		return;
+	o->tell_us = wh_later(now, WH_SECOND);
+	o->told = false;
+	(void)snprintf(o->why, sizeof(o->why), "%s", why);
+}
+
 /* Its relay failed, or the look at it did. */
 void wh_match_fail(wh_matches *m, wh_match *o, const char *why, int64_t now)
 {
@@ -33,11 +50,7 @@ void wh_match_fail(wh_matches *m, wh_match *o, const char *why, int64_t now)
 		wh_later(now, wh_backoff_delay(&backoff, o->failures, &wh_env_system));
 	/* Its schema may have been dropped, which the list shows. */
 	m->list_us = now;
-	if (strcmp(o->why, why) == 0)
-		return;
-	o->tell_us = wh_later(now, WH_SECOND);
-	o->told = false;
-	(void)snprintf(o->why, sizeof(o->why), "%s", why);
+	wh_match_blame(o, why, now);
 }
 
 void wh_match_disconnect(wh_matches *m, const char *why, int64_t now)

@@ -17,8 +17,13 @@
 
 enum {
 	WH_MATCH_PROBE_US =
-		60 * WH_SECOND, /* Between two looks at an outbox that sleeps. */
-	WH_MATCH_TRY_US = 50000 /* Until a lock that writers share is tried again. */
+		60 * WH_SECOND,  /* Between two looks at an outbox that sleeps. */
+	WH_MATCH_TRY_US = 50000, /* Until a lock that writers share is tried again. */
+	/* After a change that a commit may follow, the looks: the first one, the longest time between two, and
+	 * since when no more follow. */
+	WH_MATCH_STIR_FIRST_US = 1000,
+	WH_MATCH_STIR_LAST_US = 256000,
+	WH_MATCH_STIR_US = WH_SECOND
 };
 
 /* Relays that run one after the other hand it on.  There are `connections` of them. */
@@ -36,9 +41,10 @@ typedef struct wh_match {
 	wh_match_stage stage;
 	struct wh_match *next; /* WH_WANTED: in the queue. */
 	int64_t due_us;        /* WH_RESTING: when to look at it. */
-	int64_t probe_us;  /* WH_RESTING: when to look at it although nobody notified. */
-	int64_t step_us;   /* WH_RESTING: until the lock is tried again. */
-	int64_t upkeep_us; /* When a relay must run for it. */
+	int64_t probe_us; /* WH_RESTING: when to look at it although nobody notified. */
+	int64_t step_us; /* WH_RESTING: until the lock is tried again, or the next look after a change. */
+	int64_t stir_us;       /* Until when looks follow each other after a change. */
+	int64_t upkeep_us;     /* When a relay must run for it. */
 	int64_t not_before_us; /* When its relay may run again after it failed. */
 	int failures; /* In a row: it failed, or delivered nothing of its work. */
 	bool alerted; /* WH_RESTING: somebody notified. */
@@ -54,6 +60,8 @@ typedef struct wh_match {
 	char why[160];         /* Why its relay failed; "": it did not. */
 	int64_t tell_us;       /* When to log that, if it is not dropped until then. */
 	bool told;             /* It was logged. */
+	int64_t none_us;       /* Since when it has no outbox; 0: it has. */
+	bool told_none;        /* That was logged. */
 } wh_match;
 
 struct wh_matches {
@@ -70,6 +78,8 @@ struct wh_matches {
 	int64_t connect_us, list_us;
 	wh_match **all; /* In the order of their numbers. */
 	size_t n, n_awake, n_waiting;
+	size_t look_from; /* Where the next turn begins to look. */
+	bool heard;       /* This turn heard a change that a commit may follow. */
 	wh_match_slot *slots;
 	size_t n_slots;
 	atomic_size_t
@@ -79,7 +89,7 @@ struct wh_matches {
 	int64_t first_us;         /* Since when `first` is the first. */
 	wherry_relay_stats ended; /* Counters of relays that have ended. */
 	int64_t restarts;
-	bool told_nothing, told_twice;
+	bool told_nothing, told_twice, list_again;
 
 	pthread_mutex_t lock; /* Guards the members below. */
 	bool has_ended;
@@ -102,6 +112,10 @@ wherry_code wh_match_listen_to(wh_matches *m, wh_match *const *of, size_t n, boo
 wh_match *wh_match_find(const wh_matches *m, int64_t key);
 /* Begin to rest. */
 void wh_match_rest(wh_match *o, int64_t due_us);
+/* Say soon why it does not go on, unless it was said before. */
+void wh_match_blame(wh_match *o, const char *why, int64_t now);
+/* Somebody changes its file: look at it a few times. */
+void wh_match_stir(wh_match *o, int64_t now);
 /* Its relay failed, or the look at it did, or it did nothing although there is work ("").  It is not
  * started again for a while. */
 void wh_match_fail(wh_matches *m, wh_match *o, const char *why, int64_t now);

@@ -74,6 +74,10 @@ static void share_servers(wh_daemon *d, const wh_plan *plan)
 		const char *url = wh_matches_plan(d->matches[i])->from.value;
 		int64_t n = 1, share;
 
+		if (wh_plan_in_files(wh_matches_plan(d->matches[i]))) {
+			wh_match_limit(d->matches[i], WH_PLAN_CONNECTIONS_MOST);
+			continue;
+		}
 		for (size_t k = 0; k < d->n_matches; k++)
 			n += k != i &&
 			     wh_plan_same_server(
@@ -193,7 +197,7 @@ static const struct {
 	const char *name, *help;
 	size_t at; /* Offset of the number in a view. */
 } families[] = {
-	{"wherry_matched_outboxes", "Outboxes of the schemas that match.",
+	{"wherry_matched_outboxes", "Outboxes of the schemas or files that match.",
 	 offsetof(wh_matches_view, outboxes)},
 	{"wherry_matched_awake", "Of these the ones for which a relay runs.",
 	 offsetof(wh_matches_view, awake)},

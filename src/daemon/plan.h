@@ -132,6 +132,8 @@ void wh_plan_clear(wh_plan *plan);
  * Clear *out in any case. */
 wherry_code wh_plan_read_most(const char *path, wh_plan *out, wh_buf *problems,
 			      wherry_error *err);
+/* Does the relay have match, and are its outboxes in the files of a folder? */
+bool wh_plan_in_files(const wh_plan_relay *relay);
 /* Put a schema's name where {schema} stands in a destination.  The caller frees *out.
  * INVALID: the name has characters that would change the rest. */
 wherry_code wh_plan_fill(const char *to, const char *schema, char **out,

@@ -133,11 +133,46 @@ static yaml_mark_t place_of(const wh_reading *r, const char *message, yaml_mark_
 	return at;
 }
 
-static const char schema_mark[] = "{schema}";
+static bool is_sqlite(const wh_plan_text *url)
+{
+	wh_url parts;
+	const char *scheme =
+		url->value && wh_url_parse(url->value, &parts, NULL) == WHERRY_OK
+			? wh_db_scheme(parts.scheme)
+			: NULL;
+
+	return scheme && strcmp(scheme, "sqlite") == 0;
+}
+
+bool wh_plan_in_files(const wh_plan_relay *relay)
+{
+	return relay->match.value && is_sqlite(&relay->from);
+}
+
+/* They stand in a destination for the name of the schema or the file of each outbox. */
+static const char *const marks[] = {"{schema}", "{file}"};
+
+enum { N_MARKS = sizeof(marks) / sizeof(*marks) };
+
+/* The first mark in a text; NULL: there is none. */
+static const char *find_mark(const char *text, size_t *out_len)
+{
+	const char *first = NULL;
+
+	for (size_t i = 0; i < N_MARKS; i++) {
+		const char *at = strstr(text, marks[i]);
+
+		if (at && (!first || at < first)) {
+			first = at;
+			*out_len = strlen(marks[i]);
+		}
+	}
+	return first;
+}
 
 bool wh_plan_has_schema(const char *to)
 {
-	return strstr(to, schema_mark);
+	return find_mark(to, &(size_t){0});
 }
 
 /* The name of a schema must not lead to another folder or add to a command. */
@@ -155,16 +190,17 @@ wherry_code wh_plan_fill(const char *to, const char *schema, char **out,
 {
 	wh_buf text = WH_BUF_INIT(64 * 1024);
 	const char *at;
+	size_t len = 0;
 	wherry_code code;
 
 	if (wh_plan_has_schema(to) && !is_plain(schema))
 		return wh_fail(
 			err, WHERRY_INVALID,
-			"the schema '%.60s' cannot stand in 'to' for {schema}: it "
-			"must have only letters, digits, _ - and ., and begin with "
+			"the name '%.60s' cannot stand in 'to' for {schema} or {file}: "
+			"it must have only letters, digits, _ - and ., and begin with "
 			"a letter, a digit or _",
 			schema);
-	for (; (at = strstr(to, schema_mark)) != NULL; to = at + strlen(schema_mark)) {
+	for (; (at = find_mark(to, &len)) != NULL; to = at + len) {
 		wh_buf_put(&text, to, (size_t)(at - to));
 		wh_buf_puts(&text, schema);
 	}
@@ -195,13 +231,20 @@ static void check_to(wh_reading *r, const wh_plan_relay *relay)
 			wh_plan_problem(
 				r, r->to_at,
 				"to: {schema} stands for the schema of each outbox "
-				"of a relay with match, and this relay has one "
-				"outbox: write its name, or add match: 'tenant_*'");
+				"of a relay with match, and {file} for its file, and "
+				"this relay has one outbox: write its name, or add "
+				"match: 'tenant_*'");
 		else
 			check_destination(r, relay, relay->to.value, "to", r->to_at);
 		return;
 	}
-	if (wh_plan_fill(relay->to.value, "schema", &filled, NULL) == WHERRY_OK)
+	if (strstr(relay->to.value, marks[!wh_plan_in_files(relay)]))
+		wh_plan_problem(r, r->to_at,
+				"to: %s has no meaning for a pattern of %s: write %s",
+				marks[!wh_plan_in_files(relay)],
+				wh_plan_in_files(relay) ? "files" : "schemas",
+				marks[wh_plan_in_files(relay)]);
+	else if (wh_plan_fill(relay->to.value, "schema", &filled, NULL) == WHERRY_OK)
 		check_destination(r, relay, filled, "to", r->to_at);
 	free(filled);
 }
@@ -302,17 +345,21 @@ static void check_match(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 			 ? wh_db_scheme(parts.scheme)
 			 : NULL;
 	why = unfit(table ? table : wh_config_text(relay->config, WH_RELAY_TABLE));
-	if (!scheme || strcmp(scheme, "postgres") != 0)
+	if (!scheme || (strcmp(scheme, "postgres") != 0 && strcmp(scheme, "sqlite") != 0))
+		wh_plan_problem(r, at,
+				"match is a pattern of schemas of PostgreSQL or of the "
+				"files of a folder of SQLite, and 'from' is %s: write a "
+				"relay for each outbox",
+				scheme ? scheme : "another database");
+	else if (!strpbrk(match, "*?"))
 		wh_plan_problem(
 			r, at,
-			"match is a pattern of schemas of PostgreSQL, and 'from' is "
-			"%s: write a relay for each outbox",
-			scheme ? scheme : "another database");
-	else if (!strpbrk(match, "*?"))
-		wh_plan_problem(r, at,
-				"match '%.60s' has no * and no ?: for the outbox of one "
-				"schema write it into 'from', as in URL#%.60s.outbox",
-				match, match);
+			wh_plan_in_files(relay)
+				? "match '%.60s' has no * and no ?: for the outbox of one "
+				  "file write it into 'from', as in sqlite:FOLDER/%.60s"
+				: "match '%.60s' has no * and no ?: for the outbox of one "
+				  "schema write it into 'from', as in URL#%.60s.outbox",
+			match, match);
 	else if (strpbrk(match, "[]{}\\/"))
 		wh_plan_problem(
 			r, at,
@@ -322,7 +369,7 @@ static void check_match(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 			match);
 	else if (why)
 		wh_plan_problem(r, at,
-				"match says which schemas have the outbox, and %s is "
+				"match says where the outboxes are, and %s is "
 				"'%.60s': %s; write the name of the table alone",
 				table ? "the table of 'from'" : "table",
 				table ? table

@@ -52,6 +52,7 @@ size_t wh_plan_on_server(const wh_plan *plan, const char *url)
 
 	for (size_t i = 0; i < plan->n_relays; i++)
 		n += plan->relays[i].match.value && plan->relays[i].from.value &&
+		     !wh_plan_in_files(&plan->relays[i]) &&
 		     wh_plan_same_server(plan->relays[i].from.value, url);
 	return n;
 }

@@ -261,8 +261,8 @@ void wh_plan_sample(wh_buf *out)
 		"    from: sqlite:/var/lib/wherry/shop.db\n"
 		"    # Where messages go.\n"
 		"    to: file:/var/lib/wherry/orders.ndjson\n"
-		"    # On PostgreSQL, the outboxes of all schemas of a pattern, and how many of\n"
-		"    # them are relayed at once.\n"
+		"    # On PostgreSQL, the outboxes of all schemas of a pattern; on SQLite, of the\n"
+		"    # files of a folder; and how many of them are relayed at once.\n"
 		"    # match: tenant_*\n"
 		"    # connections: 4\n");
 	each_setting(out, put_sample, NULL);

@@ -69,8 +69,9 @@ bool wh_brief_leaves_pub(const wherry_relay *r)
 /* The connection, if it works and the lease was given back. */
 bool wh_brief_leaves_db(const wherry_relay *r)
 {
-	return r->brief && r->db && !r->reopen_db && r->trouble_us == WH_NEVER &&
-	       !r->lease.epoch && !wherry_db_in_transaction(r->db);
+	return r->brief && !r->brief->own_db && r->db && !r->reopen_db &&
+	       r->trouble_us == WH_NEVER && !r->lease.epoch &&
+	       !wherry_db_in_transaction(r->db);
 }
 
 void wh_brief_leave_db(wherry_relay *r)

@@ -151,6 +151,7 @@ typedef struct wh_brief {
 	wh_lineage lineage;    /* Of the server. */
 	char holder[40];       /* Token of the last lease, whose lock the session has. */
 	bool own_pub;          /* Each relay has another destination. */
+	bool own_db;           /* Each relay has another database. */
 	bool purges;           /* The next relay purges at once. */
 	wh_outbox_known
 		known;  /* Of the outbox of the next relay, and then of the last one. */

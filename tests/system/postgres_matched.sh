@@ -20,8 +20,6 @@ refuses() { # SENTENCE TEXT RELAY...
 	expect "$sentence" 1 "err:$text"
 }
 
-refuses "a pattern is of schemas of PostgreSQL" "match is a pattern of schemas of PostgreSQL, and 'from' is sqlite" \
-	"name: a, from: 'sqlite:a.db', match: 'tenant_*', to: 'null:'"
 refuses "a pattern has a wildcard" "has no * and no ?" \
 	"name: a, from: 'postgres://h/d', match: tenant_1, to: 'null:'"
 refuses "a pattern has no brackets" "has no brackets, braces or slashes" \
