@@ -28,21 +28,29 @@ static int choice_place(const char *words, const char *word)
 	}
 }
 
-static wherry_code parse_number(const char *text, int64_t *out, wherry_error *err)
+static wherry_code parse_number(const wh_setting_entry *e, const char *text, int64_t *out,
+				wherry_error *err)
 {
 	if (wh_parse_int(text, out))
 		return WHERRY_OK;
-	return wh_fail(err, WHERRY_INVALID, "'%.40s' is not a whole number", text);
+	if (e->least && e->most)
+		return wh_fail(err, WHERRY_INVALID,
+			       "'%.40s' is not a whole number: write one from %s to %s, "
+			       "such as %s",
+			       text, e->least, e->most, e->standard);
+	return wh_fail(err, WHERRY_INVALID,
+		       "'%.40s' is not a whole number: write one such as %s", text,
+		       e->standard);
 }
 
-static wherry_code parse_bounded(wh_kind type, const char *text, int64_t *out,
-				 wherry_error *err)
+static wherry_code parse_bounded(const wh_setting_entry *e, const char *text,
+				 int64_t *out, wherry_error *err)
 {
-	if (type == DURATION)
+	if (e->kind == DURATION)
 		return wh_duration_parse(text, out, err);
-	if (type == SIZE)
+	if (e->kind == SIZE)
 		return wh_size_parse(text, out, err);
-	return parse_number(text, out, err);
+	return parse_number(e, text, out, err);
 }
 
 wherry_code wh_setting_parse(const wh_setting_entry *e, const char *text, int64_t *out,
@@ -69,16 +77,16 @@ wherry_code wh_setting_parse(const wh_setting_entry *e, const char *text, int64_
 	case DURATION:
 	case SIZE:
 	case NUMBER:
-		code = parse_bounded(e->kind, text, &number, err);
+		code = parse_bounded(e, text, &number, err);
 		if (code != WHERRY_OK)
 			return code;
 		if (e->least &&
-		    parse_bounded(e->kind, e->least, &bound, err) == WHERRY_OK &&
+		    parse_bounded(e, e->least, &bound, err) == WHERRY_OK &&
 		    number < bound)
 			return wh_fail(err, WHERRY_INVALID,
 				       "%.40s is below the least, %s", text, e->least);
 		if (e->most &&
-		    parse_bounded(e->kind, e->most, &bound, err) == WHERRY_OK &&
+		    parse_bounded(e, e->most, &bound, err) == WHERRY_OK &&
 		    number > bound)
 			return wh_fail(err, WHERRY_INVALID, "%.40s is above the most, %s",
 				       text, e->most);

@@ -124,7 +124,11 @@ static wherry_code find(const char *url, const wherry_config *config, named *out
 	wherry_code code = wh_url_parse(url, &out->url, err);
 
 	if (code != WHERRY_OK)
-		return code;
+		return *url == '/' ? wh_fail(err, code,
+					     "'%.80s' is a path and not a URL: write "
+					     "file:%.80s to append to that file",
+					     url, url)
+				   : code;
 	out->driver = built_in(out->url.scheme);
 	out->own = out->driver ? NULL : wh_custom_find(config, out->url.scheme);
 	if (out->driver)

@@ -87,7 +87,7 @@ expect "when it is there all is delivered" 0 "err:8 delivered"
 w relay sqlite:stuck.db "$amqp?exchnge=x" --until-empty
 expect "a parameter that does not exist names the nearest" 2 "err:did you mean 'exchange'?"
 w relay sqlite:stuck.db "$amqp?password=env:HOME" --until-empty
-expect "a password is read from where it may be" 1 "err:add its beginning to amqp.secrets"
+expect "a password is read from where it may be" 1 "err:set amqp.secrets=env:HOME if"
 printf 'relays:\n  - {name: a, from: "sqlite:stuck.db", to: "amqp://b?routing_key={id}"}\n' >bad.yaml
 w check bad.yaml
 expect "also in a daemon's file, with its place" 1 "err:bad.yaml:2:44: to: " "err:{topic} and {key}"

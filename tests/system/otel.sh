@@ -244,6 +244,8 @@ expect "an endpoint with the path of metrics is refused, with the right one" 2 \
 	"err:otel.endpoint: /v1/metrics is added to it: write otel.endpoint=$endpoint"
 w relay sqlite:a.db null: --until-empty --set otel.service=shop
 expect "a service without an endpoint is said" 0 "err:otel.service has no effect: nothing is sent without otel.endpoint"
+w relay sqlite:a.db null: --set otel.endpoint=http://
+expect "an endpoint without a host is refused" 2 "err:otel.endpoint: write http://HOST:4318"
 w relay sqlite:a.db null: --set otel.endpoint=localhost:4318
 expect "an endpoint without a scheme is refused" 2 "err:otel.endpoint: write http://HOST:4318"
 w relay sqlite:a.db null: --set "otel.endpoint=$endpoint" --set otel.headers=nothing

@@ -127,6 +127,10 @@ export REDIS_PASSWORD=sesame
 shop=(--set redis.user=shop --set redis.password=env:REDIS_PASSWORD)
 refused orders "it wants a password: set redis.password=env:NAME"
 refused orders "the user or the password is refused: WRONGPASS" --set redis.password=hush
+w relay sqlite:wait.db "$redis" --until-empty --set redis.user=shop
+expect "a user without a password is refused" 2 "err:redis.user needs a password: set redis.password=env:NAME"
+w relay sqlite:wait.db "$redis" --until-empty --set redis.sentinel_password=x
+expect "a sentinel's password without sentinels, too" 2 "err:write redis+sentinel://HOST:26379/MASTER"
 refused orders "disabled; see redis.user and redis.password" --set redis.password=hush
 w doctor sqlite:wait.db
 expect "and the doctor knows the reason when the relay has ended" 1 "out:last-error " "out:WRONGPASS" "out:see redis.user"

@@ -98,6 +98,27 @@ WHERRY_TEST_WITH(a_command_gets_no_secret_of_the_relay, set_up, tear_down)
 		(void)unsetenv(names[i]);
 }
 
+WHERRY_TEST_WITH(a_variable_with_a_value_is_refused, set_up, tear_down)
+{
+	static const char *const lists[] = {"A=B", "NAMED, MINE=x", "A*B", "=", "**"};
+	wherry_config *config = NULL;
+	wherry_publisher *pub = NULL;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_config_new(&config, &err));
+	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
+		WHERRY_PASS(
+			wherry_config_set(config, "exec.environment", lists[i], &err));
+		assert_int_equal(wherry_publisher_open("exec:true", config, &pub, &err),
+				 WHERRY_INVALID);
+		assert_non_null(strstr(err.message, "exec.environment: '"));
+		assert_non_null(strstr(err.message, "AWS_* for all"));
+		assert_int_equal(wh_publisher_check("exec:true", config, NULL),
+				 WHERRY_INVALID);
+	}
+	wherry_config_free(config);
+}
+
 WHERRY_TEST_WITH(absent_parts_are_set_and_empty, set_up, tear_down)
 {
 	assert_run(

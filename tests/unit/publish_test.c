@@ -19,6 +19,7 @@ WHERRY_TEST_WITH(an_unknown_scheme_names_the_nearest_and_all, set_up, tear_down)
 		"unknown destination 'kafka:'; known are");
 	refuses("stdout", WHERRY_INVALID, "is not a URL");
 	refuses("", WHERRY_INVALID, "is not a URL");
+	refuses("/var/log/x", WHERRY_INVALID, "write file:/var/log/x");
 }
 
 WHERRY_TEST(an_answer_is_cut_and_what_stands_around_it_is_not)

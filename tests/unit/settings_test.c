@@ -104,6 +104,57 @@ WHERRY_TEST_WITH(bounds_hold_and_one_beyond_them_is_refused, make, drop)
 	assert_true(tried > 15);
 }
 
+/* Of each setting but texts, which their readers refuse: words that no setting of its kind takes. */
+WHERRY_TEST_WITH(a_wrong_value_is_answered_with_the_setting_and_one_that_works, make, drop)
+{
+	static const char *const wrong[] = {"", "nope", "1e3", "ON", "12x", "-1y"};
+	static const struct {
+		const char *type, *works;
+	} kinds[] = {
+		{"duration", "30s"},	{"size", "64KB"}, {"number", NULL},
+		{"choice", NULL}, {"switch", "on nor off"},
+	};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	for (const wherry_setting *s = wherry_config_table(); s->key; s++) {
+		const char *works = strcmp(s->type, "choice") == 0 ? s->range : s->standard;
+
+		if (strcmp(s->type, "text") == 0)
+			continue;
+		for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+			if (strcmp(kinds[i].type, s->type) == 0 && kinds[i].works)
+				works = kinds[i].works;
+		for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+			WHERRY_FAILS(WHERRY_INVALID,
+				     wherry_config_set(*state, s->key, wrong[i], &err));
+			if (strncmp(err.message, s->key, strlen(s->key)) != 0 ||
+			    !strstr(err.message, works))
+				fail_msg("%s=%s: %s", s->key, wrong[i], err.message);
+		}
+	}
+}
+
+/* A setting that has no effect names what to add. */
+WHERRY_TEST_WITH(a_setting_without_the_one_that_it_needs_is_refused, make, drop)
+{
+	static const char *const rows[][3] = {
+		{"message.source", "/shop", "add message.format=cloudevents"},
+		{"relay.body_store_above", "1MB", "add relay.body_store=file:/"},
+		{"s3.endpoint", "https://h", "add relay.body_store=s3://BUCKET/PREFIX"},
+		{"nats.replicas", "3", "add nats.create_stream=orders.>"},
+	};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		WHERRY_PASS(wherry_config_set(*state, rows[i][0], rows[i][1], &err));
+		WHERRY_FAILS(WHERRY_INVALID, wh_config_check(*state, &err));
+		assert_non_null(strstr(err.message, rows[i][0]));
+		assert_non_null(strstr(err.message, rows[i][2]));
+		wh_config_share(*state);
+		WHERRY_PASS(wh_config_check(*state, &err));
+	}
+}
+
 WHERRY_TEST_WITH(every_word_of_a_choice_is_accepted, make, drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;

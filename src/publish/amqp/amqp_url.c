@@ -201,11 +201,13 @@ static wherry_code read_password(char *url, const wherry_config *config, char **
 	if (code == WHERRY_OK && value) {
 		if (!wh_may_read(wh_config_text(config, WH_AMQP_SECRETS), value))
 			code = wh_fail(err, WHERRY_DENIED,
-				       "password: may not be read from there: add its "
-				       "beginning to amqp.secrets if those who write "
-				       "this URL may read it");
+				       "password: may not be read from there: set "
+				       "amqp.secrets=%.60s if those who write this URL "
+				       "may read it",
+				       value);
 		else
-			code = wh_secret_read(value, &secret, err);
+			code = wh_prefix(err, wh_secret_read(value, &secret, err),
+					 "password");
 		if (code == WHERRY_OK) {
 			free(*out);
 			*out = strdup(wh_buf_str(&secret));

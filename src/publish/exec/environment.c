@@ -28,11 +28,30 @@ static bool is_ours(const char *variable)
 	return false;
 }
 
+static const char between[] = " ,\t\r\n";
+
+wherry_code wh_environment_check(const char *list, wherry_error *err)
+{
+	for (list += strspn(list, between); *list; list += strspn(list, between)) {
+		size_t n = strcspn(list, between), name = strcspn(list, "=*");
+
+		if (name + (list[name] == '*') < n)
+			return wh_fail(
+				err, WHERRY_INVALID,
+				"exec.environment: '%.*s' is not the name of a variable: "
+				"write names such as API_URL, or AWS_* for all that begin "
+				"so, with blanks between; their values are those of the "
+				"relay",
+				(int)(name < 40 ? name + 1 : 40), list);
+		list += n;
+	}
+	return WHERRY_OK;
+}
+
 /* Is the variable's name in a list with blanks or commas between the names?  A name that
  * ends in '*' matches all names that begin so. */
 static bool is_listed(const char *variable, const char *list)
 {
-	static const char between[] = " ,\t\r\n";
 	size_t len = strcspn(variable, "=");
 
 	for (list += strspn(list, between); *list; list += strspn(list, between)) {

@@ -22,6 +22,9 @@ typedef struct wh_environment {
 		NULL, WH_BUF_INIT(SIZE_MAX / 2), NULL, 0                                 \
 	}
 
+/* Refuse a list in which something is not a name, or the beginning of names and a '*', such as NAME=VALUE. */
+wherry_code wh_environment_check(const char *list, wherry_error *err);
+
 /* Describe a message.  Every variable is set, to "" if the message lacks the field, so
  * that a script can run under set -u.  list is valid until the next call. */
 wherry_code wh_environment_fill(wh_environment *environment, const wherry_message *msg,

@@ -139,10 +139,15 @@ static void exec_close(wherry_publisher *pub)
 	free(p);
 }
 
-static wherry_code check_open(const char *rest, wherry_error *err)
+static wherry_code check_open(const char *rest, const wherry_config *config,
+			      wherry_error *err)
 {
 	struct sigaction action;
+	wherry_code code = wh_environment_check(
+		wh_config_text(config, WH_EXEC_ENVIRONMENT), err);
 
+	if (code != WHERRY_OK)
+		return code;
 	if (!rest[strspn(rest, " \t\r\n")])
 		return wh_fail(err, WHERRY_INVALID,
 			       "exec: needs a command, as in exec:./deliver.sh");
@@ -174,7 +179,7 @@ static wherry_code exec_open(const char *rest, const wherry_config *config,
 			     const wh_env *env, wherry_publisher **out, wherry_error *err)
 {
 	exec_publisher *p;
-	wherry_code code = check_open(rest, err);
+	wherry_code code = check_open(rest, config, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -200,8 +205,7 @@ static wherry_code exec_open(const char *rest, const wherry_config *config,
 static wherry_code exec_check(const char *rest, const wherry_config *config,
 			      wherry_error *err)
 {
-	(void)config;
-	return check_open(rest, err);
+	return check_open(rest, config, err);
 }
 
 /* ---- running ---- */

@@ -118,6 +118,7 @@ wherry_code wh_kafka_secret(const char *name, const char *text, char **out,
 
 		*out = code == WHERRY_OK ? wh_buf_take(&credential) : NULL;
 		wh_buf_clear(&credential);
+		(void)wh_prefix(err, code, "%.60s", name);
 		return code == WHERRY_OK && !*out ? wh_oom(err) : code;
 	}
 	if (strncmp(text, "env:", 4) == 0) {
@@ -350,9 +351,10 @@ static wherry_code read_parameter(wh_kafka_settings *set, const wherry_config *c
 		code = no_value(name, err);
 	else if (!wh_may_read(wh_config_text(config, WH_KAFKA_SECRETS), written))
 		code = wh_fail(err, WHERRY_DENIED,
-			       "%.60s: may not be read from there: add its beginning to "
-			       "kafka.secrets if those who write this URL may read it",
-			       name);
+			       "%.60s: may not be read from there: set "
+			       "kafka.secrets=%.60s if those who write this URL may read "
+			       "it",
+			       name, written);
 	else if (strcmp(name, "sasl.oauthbearer.token") == 0)
 		code = keep(&set->token, written, err); /* Read when a token is due. */
 	else

@@ -232,7 +232,8 @@ static wherry_code check_kinds(const wherry_config *config, const wh_nats_settin
 			       "nats.user with nats.password");
 	if (!set->user != !set->password)
 		return wh_fail(err, WHERRY_INVALID,
-			       "nats.user and nats.password need each other");
+			       "nats.user and nats.password need each other: set "
+			       "nats.user=NAME and nats.password=env:NAME");
 	return WHERRY_OK;
 }
 
@@ -263,8 +264,8 @@ static wherry_code read_stream(wh_nats_settings *set, const wherry_config *confi
 	set->replicas = wh_config_int(config, WH_NATS_REPLICAS);
 	if (set->stream && strpbrk(set->stream, " \t\r\n.*>/\\"))
 		return wh_fail(err, WHERRY_INVALID,
-			       "nats.stream: the name of a stream has no blanks, dots, "
-			       "slashes, * and >");
+			       "nats.stream: the name of a stream, such as ORDERS, has "
+			       "no blanks, dots, slashes, * and >");
 	if (set->create && !set->stream)
 		return wh_fail(err, WHERRY_INVALID,
 			       "nats.create_stream needs the name of the stream, "

@@ -48,6 +48,15 @@ static size_t base_len(const char *url, size_t len)
 	return len;
 }
 
+static bool has_host(const char *url)
+{
+	size_t scheme = strncmp(url, "http://", 7) == 0	   ? 7
+			: strncmp(url, "https://", 8) == 0 ? 8
+							   : 0;
+
+	return scheme && url[scheme] && !strchr("/:", url[scheme]);
+}
+
 static wherry_code read_endpoint(const wherry_config *config, wh_otel_settings *out,
 				 wherry_error *err)
 {
@@ -58,8 +67,7 @@ static wherry_code read_endpoint(const wherry_config *config, wh_otel_settings *
 
 	if (!len || strcmp(variable("OTEL_SDK_DISABLED"), "true") == 0)
 		return WHERRY_OK;
-	if ((strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0) ||
-	    strpbrk(url, " \t\r\n@?#"))
+	if (!has_host(url) || strpbrk(url, " \t\r\n@?#"))
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"%s: write http://HOST:4318 or https://HOST:4318, without a "

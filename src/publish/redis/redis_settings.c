@@ -267,6 +267,14 @@ static wherry_code read_tls(wh_redis_settings *set, const wherry_config *config,
 	return code;
 }
 
+static wherry_code needs_password(const char *user, const char *password,
+				  wherry_error *err)
+{
+	return wh_fail(err, WHERRY_INVALID,
+		       "redis.%s needs a password: set redis.%s=env:NAME", user,
+		       password);
+}
+
 static wherry_code read_users(wh_redis_settings *set, bool sentinel,
 			      const wherry_config *config, wherry_error *err)
 {
@@ -281,11 +289,17 @@ static wherry_code read_users(wh_redis_settings *set, bool sentinel,
 		code = read_secret(config, WH_REDIS_SENTINEL_PASSWORD,
 				   "redis.sentinel_password", &set->sentinel_password,
 				   err);
-	if (code == WHERRY_OK && ((set->user && !set->password) ||
-				  (set->sentinel_user && !set->sentinel_password)))
-		code = wh_fail(err, WHERRY_INVALID,
-			       "a user needs a password: redis.password=env:NAME%s",
-			       sentinel ? ", redis.sentinel_password=env:NAME" : "");
+	if (code == WHERRY_OK && set->user && !set->password)
+		return needs_password("user", "password", err);
+	if (code == WHERRY_OK && set->sentinel_user && !set->sentinel_password)
+		return needs_password("sentinel_user", "sentinel_password", err);
+	if (code == WHERRY_OK && !sentinel &&
+	    (wh_config_is_own(config, WH_REDIS_SENTINEL_USER) ||
+	     wh_config_is_own(config, WH_REDIS_SENTINEL_PASSWORD)))
+		return wh_fail(err, WHERRY_INVALID,
+			       "redis.sentinel_user and redis.sentinel_password are for "
+			       "sentinels: write redis+sentinel://HOST:26379/MASTER, or "
+			       "redis.user and redis.password");
 	return code;
 }
 

@@ -111,6 +111,7 @@ static wherry_code read_headers(const char *text, wh_buf *out, wherry_error *err
 	wherry_code code = wh_secret_read(text, &lines, err);
 	const char *line = wh_buf_str(&lines);
 
+	(void)wh_prefix(err, code, "webhook.headers");
 	for (int n = 1; code == WHERRY_OK && *line; n++) {
 		size_t len = strcspn(line, "\r\n");
 
