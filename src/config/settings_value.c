@@ -80,13 +80,11 @@ wherry_code wh_setting_parse(const wh_setting_entry *e, const char *text, int64_
 		code = parse_bounded(e, text, &number, err);
 		if (code != WHERRY_OK)
 			return code;
-		if (e->least &&
-		    parse_bounded(e, e->least, &bound, err) == WHERRY_OK &&
+		if (e->least && parse_bounded(e, e->least, &bound, err) == WHERRY_OK &&
 		    number < bound)
 			return wh_fail(err, WHERRY_INVALID,
 				       "%.40s is below the least, %s", text, e->least);
-		if (e->most &&
-		    parse_bounded(e, e->most, &bound, err) == WHERRY_OK &&
+		if (e->most && parse_bounded(e, e->most, &bound, err) == WHERRY_OK &&
 		    number > bound)
 			return wh_fail(err, WHERRY_INVALID, "%.40s is above the most, %s",
 				       text, e->most);

@@ -105,19 +105,21 @@ WHERRY_TEST_WITH(bounds_hold_and_one_beyond_them_is_refused, make, drop)
 }
 
 /* Of each setting but texts, which their readers refuse: words that no setting of its kind takes. */
-WHERRY_TEST_WITH(a_wrong_value_is_answered_with_the_setting_and_one_that_works, make, drop)
+WHERRY_TEST_WITH(a_wrong_value_is_answered_with_the_setting_and_one_that_works, make,
+		 drop)
 {
 	static const char *const wrong[] = {"", "nope", "1e3", "ON", "12x", "-1y"};
 	static const struct {
 		const char *type, *works;
 	} kinds[] = {
-		{"duration", "30s"},	{"size", "64KB"}, {"number", NULL},
-		{"choice", NULL}, {"switch", "on nor off"},
+		{"duration", "30s"}, {"size", "64KB"},         {"number", NULL},
+		{"choice", NULL},    {"switch", "on nor off"},
 	};
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (const wherry_setting *s = wherry_config_table(); s->key; s++) {
-		const char *works = strcmp(s->type, "choice") == 0 ? s->range : s->standard;
+		const char *works =
+			strcmp(s->type, "choice") == 0 ? s->range : s->standard;
 
 		if (strcmp(s->type, "text") == 0)
 			continue;

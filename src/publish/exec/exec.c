@@ -143,8 +143,8 @@ static wherry_code check_open(const char *rest, const wherry_config *config,
 			      wherry_error *err)
 {
 	struct sigaction action;
-	wherry_code code = wh_environment_check(
-		wh_config_text(config, WH_EXEC_ENVIRONMENT), err);
+	wherry_code code =
+		wh_environment_check(wh_config_text(config, WH_EXEC_ENVIRONMENT), err);
 
 	if (code != WHERRY_OK)
 		return code;

@@ -50,7 +50,7 @@ static size_t base_len(const char *url, size_t len)
 
 static bool has_host(const char *url)
 {
-	size_t scheme = strncmp(url, "http://", 7) == 0	   ? 7
+	size_t scheme = strncmp(url, "http://", 7) == 0    ? 7
 			: strncmp(url, "https://", 8) == 0 ? 8
 							   : 0;
 
