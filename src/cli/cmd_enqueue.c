@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/ndjson.h"
+#include "db/driver.h"
 
 /* The fields that are the same for all messages, or that a pointer into the line fills. */
 enum { KEY, ID, AGGREGATE_ID, PICKS };
@@ -208,11 +209,25 @@ static bool is_lines(wh_view body)
 	       wh_json_check(body.ptr, body.len, &column, NULL) != WHERRY_OK;
 }
 
+typedef struct adding {
+	enqueue *e;
+	wh_view body;
+} adding;
+
+static wherry_code add_alone(void *ctx, wherry_error *err)
+{
+	const adding *a = ctx;
+
+	a->e->open = a->e->open_added = a->e->open_duplicates = 0;
+	return add(a->e, a->body, err);
+}
+
 static wh_exit take_body(enqueue *e, wh_view body)
 {
 	const bool picks = e->pointer[KEY] || e->pointer[ID] || e->pointer[AGGREGATE_ID];
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = WHERRY_OK;
+	adding a = {e, body};
 	int column = 0;
 
 	if (picks)
@@ -220,11 +235,9 @@ static wh_exit take_body(enqueue *e, wh_view body)
 	if (code == WHERRY_OK)
 		code = pick(e, body, &err);
 	if (code == WHERRY_OK)
-		code = wherry_db_begin(e->session->db, &err);
+		code = wh_db_transact(e->session->db, add_alone, &a, &err);
 	if (code == WHERRY_OK)
-		code = add(e, body, &err);
-	if (code == WHERRY_OK)
-		code = commit(e, &err);
+		code = commit(e, &err); /* Counts it. */
 	return code == WHERRY_OK ? WH_EXIT_DONE : give_up_line(e, column, &err);
 }
 

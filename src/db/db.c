@@ -337,15 +337,45 @@ static wherry_code transact(wherry_db *db, bool quiet, wh_work_fn fn, void *ctx,
 	return wherry_db_commit(db, err);
 }
 
+/* Did the server undo the transaction because of another one?  40001 is a serialization failure, 40P01 a
+ * deadlock. */
+static bool was_undone(wherry_code code, const wherry_error *err)
+{
+	return code == WHERRY_CONFLICT && (strcmp(err->sqlstate, "40001") == 0 ||
+					   strcmp(err->sqlstate, "40P01") == 0);
+}
+
+static wherry_code transact_again(wherry_db *db, bool quiet, wh_work_fn fn, void *ctx,
+				  wherry_error *err)
+{
+	enum { TRIES = 5, REST_US = 2000 };
+	const bool whole = !wherry_db_in_transaction(db);
+	wherry_error own = WHERRY_ERROR_INIT, *why = err ? err : &own;
+	wherry_code code = transact(db, quiet, fn, ctx, why);
+
+	for (int i = 0; i < TRIES && whole && was_undone(code, why); i++) {
+		wh_sleep(db->env, REST_US << i);
+		wh_error_clear(why);
+		code = transact(db, quiet, fn, ctx, why);
+	}
+	return code;
+}
+
 wherry_code wh_db_transact(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error *err)
 {
-	return transact(db, false, fn, ctx, err);
+	return transact_again(db, false, fn, ctx, err);
 }
 
 wherry_code wh_db_transact_quietly(wherry_db *db, wh_work_fn fn, void *ctx,
 				   wherry_error *err)
 {
-	return transact(db, true, fn, ctx, err);
+	return transact_again(db, true, fn, ctx, err);
+}
+
+wherry_code wh_db_transact_once(wherry_db *db, bool quiet, wh_work_fn fn, void *ctx,
+				wherry_error *err)
+{
+	return transact(db, quiet, fn, ctx, err);
 }
 
 #ifndef NDEBUG

@@ -408,7 +408,9 @@ wherry_code wh_db_only_schema_of(wherry_db *db, const char *table, char *out, si
 wherry_code wh_db_begin(wherry_db *db, wherry_error *err);
 
 /* Run fn in a transaction, or in a savepoint of the open transaction.  If fn fails,
- * everything is rolled back. */
+ * everything is rolled back.  If the server undoes a whole transaction because of a deadlock or a
+ * serialization failure, at a statement or at the commit, fn runs again, some times: it sets what
+ * it counts and collects to the beginning. */
 typedef wherry_code (*wh_work_fn)(void *ctx, wherry_error *err);
 wherry_code wh_db_transact(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error *err);
 
@@ -416,5 +418,9 @@ wherry_code wh_db_transact(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error
  * wake none. */
 wherry_code wh_db_transact_quietly(wherry_db *db, wh_work_fn fn, void *ctx,
 				   wherry_error *err);
+
+/* Like both, for work that must not be repeated here, since callers saw what it did. */
+wherry_code wh_db_transact_once(wherry_db *db, bool quiet, wh_work_fn fn, void *ctx,
+				wherry_error *err);
 
 #endif

@@ -110,7 +110,7 @@ static wherry_code try_once(retrying *r, wherry_error *err)
 	code = watchdog_start(&w, r->db, r->policy.per_try_us, err);
 	if (code != WHERRY_OK)
 		return code;
-	code = wh_db_transact(r->db, r->fn, r->ctx, err);
+	code = wh_db_transact_once(r->db, false, r->fn, r->ctx, err);
 	if (watchdog_stop(&w) && code == WHERRY_INTERRUPTED)
 		code = wh_fail(err, WHERRY_TIMEOUT, "the try took longer than %lld ms",
 			       (long long)r->policy.per_try_us / 1000);

@@ -9,8 +9,7 @@
 
 enum { PARAMS_MOST = 7, DIGITS_MOST = 18, STRAYS_EVERY = 1000 };
 
-/* The content of a token, and whether its message was settled.  version -1: an offer has
- * superseded the message. */
+/* The content of a token, and what became of its message. */
 typedef struct receipt {
 	int64_t id, version;
 	/* Of a message that was read: the time that was offered.  The version alone does not do: the
@@ -19,6 +18,7 @@ typedef struct receipt {
 	/* Token of the lease; NULL: the message was read, not polled. */
 	const char *lock;
 	bool done;
+	bool superseded; /* An offer replaced the message. */
 } receipt;
 
 /* A call that settles messages. */
@@ -286,7 +286,7 @@ static wherry_code take_version(void *ctx, const wh_row *row, wherry_error *err)
 	for (size_t i = 0; i < s->n; i++)
 		if (s->receipts[i].id == id &&
 		    (s->receipts[i].version != version || !s->receipts[i].lock))
-			s->receipts[i].version = -1;
+			s->receipts[i].superseded = true;
 	return WHERRY_OK;
 }
 
@@ -312,8 +312,12 @@ static wherry_code look_for_others(settling *s, wherry_error *err)
 
 static wherry_code settle_and_look(void *ctx, wherry_error *err)
 {
-	wherry_code code = settle_all(ctx, err);
+	settling *s = ctx;
+	wherry_code code;
 
+	for (size_t i = 0; i < s->n; i++)
+		s->receipts[i].done = s->receipts[i].superseded = false;
+	code = settle_all(ctx, err);
 	return code == WHERRY_OK ? look_for_others(ctx, err) : code;
 }
 
@@ -347,7 +351,7 @@ static wherry_code settle_tokens(settling *s, const char *const *tokens, bool le
 		if (r->done)
 			out[i] = WHERRY_ACKNOWLEDGED;
 		else
-			out[i] = r->version == -1 ? WHERRY_SUPERSEDED : WHERRY_LEASE_LOST;
+			out[i] = r->superseded ? WHERRY_SUPERSEDED : WHERRY_LEASE_LOST;
 	}
 	return wh_delayed_failed(s->delayed, code, err);
 }

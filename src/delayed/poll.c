@@ -372,7 +372,7 @@ wherry_code wherry_delayed_poll(wherry_delayed *delayed,
 	 * again when the lease expires. */
 	code = delayed->store.db->driver->late_commits
 		       ? poll_all(&p, err)
-		       : wh_db_transact(delayed->store.db, poll_all, &p, err);
+		       : wh_db_transact_once(delayed->store.db, false, poll_all, &p, err);
 	code = wh_delayed_failed(delayed, code, err);
 	if (code == WHERRY_OK) {
 		delayed->store.rows_read += (int64_t)p.batch.n;

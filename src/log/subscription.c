@@ -157,6 +157,7 @@ static wherry_code write_all(void *ctx, wherry_error *err)
 	writing *w = ctx;
 	wherry_code code = wh_store_fence(w->store, w->lease, err);
 
+	w->united = false;
 	if (code == WHERRY_OK && w->what->n_held)
 		code = hold(w, err);
 	if (code == WHERRY_OK && w->what->at)

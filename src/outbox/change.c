@@ -136,6 +136,7 @@ static wherry_code discard_each(void *ctx, wherry_error *err)
 	const wh_store *store = &c->outbox->store;
 	wherry_code code = WHERRY_OK;
 
+	c->n = 0;
 	for (size_t i = 0; code == WHERRY_OK && i < d->n; i++) {
 		int64_t n = 0;
 

@@ -158,7 +158,8 @@ wherry_code wherry_subscription_consume(wherry_outbox *outbox, int64_t n,
 			       MOST);
 	if (!outbox->own.consume)
 		return wh_store_cannot(&outbox->store, "which has no consumers", err);
-	code = wh_db_transact(outbox->store.db, consume, &c, err);
+	/* The caller has seen the messages, and decides whether it sees them again. */
+	code = wh_db_transact_once(outbox->store.db, false, consume, &c, err);
 	if (code == WHERRY_OK && out_n)
 		*out_n = (int64_t)c.n;
 	free(c.ids);

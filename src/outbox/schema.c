@@ -123,6 +123,7 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 	migration *m = ctx;
 	wherry_code code = wh_store_begin_making(&m->outbox->store, err);
 
+	m->made = (wh_made){.from = 0};
 	if (code == WHERRY_OK)
 		code = wh_store_check_payload(&m->outbox->store, err);
 	if (code == WHERRY_OK)

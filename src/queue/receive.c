@@ -25,6 +25,7 @@ typedef struct receiving {
 	wh_queue_batch batch;        /* Messages to visit. */
 	size_t n_sorted;             /* Of them, whose headers were read. */
 	int64_t n_passed;            /* Messages that the caller does not get. */
+	int64_t began_after;         /* queue->after before the transaction. */
 	/* Look at all messages: 1: those that are due are first, 2: ready ones; 0: do not. */
 	int full;
 	/* Counts of the last statement: rows, see WH_QUEUE_N_DUE, expired rows, rows that
@@ -251,9 +252,8 @@ static wherry_code expire(receiving *r, wherry_error *err)
 			 NULL, NULL, NULL, err);
 }
 
-static wherry_code receive(void *ctx, wherry_error *err)
+static wherry_code receive(receiving *r, wherry_error *err)
 {
-	receiving *r = ctx;
 	wherry_code code = WHERRY_OK;
 	bool again = true;
 	int64_t passed;
@@ -348,10 +348,23 @@ static bool all_or_nothing(const receiving *r)
 	return r->options.mode == WHERRY_AT_MOST_ONCE || !driver->failure_spreads;
 }
 
+/* A transaction that is repeated begins where the first one did. */
+static wherry_code receive_whole(void *ctx, wherry_error *err)
+{
+	receiving *r = ctx;
+
+	r->batch.n = r->n_sorted = 0;
+	r->n_passed = 0;
+	r->queue->after = r->began_after;
+	return receive(r, err);
+}
+
 static wherry_code try_once(receiving *r, wherry_error *err)
 {
-	return all_or_nothing(r) ? wh_db_transact(r->queue->store.db, receive, r, err)
-				 : receive(r, err);
+	r->began_after = r->queue->after;
+	return all_or_nothing(r)
+		       ? wh_db_transact(r->queue->store.db, receive_whole, r, err)
+		       : receive(r, err);
 }
 
 /* Make messages dead that the server cannot send. */

@@ -369,7 +369,10 @@ static wherry_code publish(void *ctx, wherry_error *err)
 {
 	publishing *p = ctx;
 	bool at_once = find(p->topics, "publish") && p->topics->own;
-	wherry_code code = at_once ? publish_at_once(p, err) : WHERRY_OK;
+	wherry_code code;
+
+	p->n = 0;
+	code = at_once ? publish_at_once(p, err) : WHERRY_OK;
 
 	if (code == WHERRY_OK && (p->topics->routed || !find(p->topics, "publish")))
 		code = publish_to_each(p, err);

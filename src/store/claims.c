@@ -311,8 +311,9 @@ wherry_code wh_store_claim(wh_store *store, const wh_claim_ask *ask, bool *out_m
 	claiming w = begin(store, ask);
 	wherry_code code = wh_store_claim_check(store, ask->lease, ask->options, err);
 
+	/* The relay has seen the rows, and begins again itself. */
 	if (code == WHERRY_OK)
-		code = wh_db_transact_quietly(store->db, claim, &w, err);
+		code = wh_db_transact_once(store->db, true, claim, &w, err);
 	if (code == WHERRY_OK) {
 		store->rows_read += w.n;
 		*out_more = w.more;
@@ -394,7 +395,7 @@ wherry_code wh_store_claim_expired(wh_store *store, const wh_claim_ask *ask,
 	wherry_code code = wh_store_claim_check(store, ask->lease, ask->options, err);
 
 	if (code == WHERRY_OK)
-		code = wh_db_transact_quietly(store->db, claim_expired, &w, err);
+		code = wh_db_transact_once(store->db, true, claim_expired, &w, err);
 	return wh_store_missing(store->model, store->name.ptr, code, err);
 }
 

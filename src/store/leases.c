@@ -60,6 +60,7 @@ static wherry_code run_guarded(void *ctx, wherry_error *err)
 	wh_engine who;
 	wherry_code code = WHERRY_OK;
 
+	g->out->epoch = 0;
 	if (g->store->partitioned > 0)
 		code = wh_db_run(g->store->db, g->store->stmt.partitions_lock, NULL, 0,
 				 NULL, NULL, NULL, err);

@@ -330,6 +330,7 @@ static wherry_code join(void *ctx, wherry_error *err)
 	uint64_t others = 0;
 	int64_t n_others = 0;
 
+	w->lease->epoch = 0;
 	if (code == WHERRY_OK)
 		code = meet(w, err);
 	if (code != WHERRY_OK)

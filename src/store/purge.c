@@ -4,6 +4,7 @@ typedef struct purging {
 	wh_store *store;
 	const wh_stmt *stmt;
 	wh_param params[3];
+	int64_t after; /* The id after which the batch begins. */
 	int64_t n, looked,
 		last; /* Of a batch: rows that it deleted and looked at; the last id. */
 } purging;
@@ -27,6 +28,7 @@ static wherry_code purge_batch(void *ctx, wherry_error *err)
 	wherry_code code;
 
 	p->n = p->looked = 0;
+	p->last = p->after;
 	code = wh_db_run(p->store->db, p->stmt, p->params, 3, count_row, p, &changed,
 			 err);
 	if (!p->looked && !p->store->segmented) /* The statement returns no rows. */
@@ -64,6 +66,7 @@ wherry_code wh_store_purge(wh_store *store, const wh_stmt *stmt, int64_t older_t
 		p.params[0] = WH_INT_PARAM("age", wh_ms(older_than_us));
 		p.params[1] = WH_INT_PARAM("limit", segmented_dry ? 0 : size);
 		p.params[2] = WH_INT_PARAM("after", p.last ? p.last : INT64_MIN);
+		p.after = p.last;
 		code = wh_db_transact_quietly(store->db, purge_batch, &p, err);
 		if (code == WHERRY_OK)
 			sum += p.n;

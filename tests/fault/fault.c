@@ -120,8 +120,11 @@ static uint64_t read_random(void *ctx)
 	return last_random >> 11;
 }
 
+/* A transaction that is repeated has the times of one that was not. */
 static void sleep_clock(void *ctx, int64_t us)
 {
+	if (now.armed && now.plan.kind == FAULT_UNDONE)
+		return;
 	fault_clock_us += us;
 }
 
@@ -257,14 +260,42 @@ void fault_set_up(void)
 
 /* ---- the database ---- */
 
+/* Transactions and savepoints that are open. */
+static int n_open;
+
+static wherry_code undo(wherry_error *err)
+{
+	wherry_code code = fail_with(err);
+
+	if (err)
+		(void)snprintf(err->sqlstate, sizeof(err->sqlstate), "40P01");
+	return code;
+}
+
 static wherry_code before(void *ctx, const char *op, const char *what, wherry_error *err)
 {
+	if (n_open && strcmp(op, "commit") == 0 && due(FAULT_UNDONE, op, what))
+		return undo(err);
 	return due(FAULT_DATABASE, op, what) ? fail_with(err) : WHERRY_OK;
+}
+
+/* Rows of a statement were visited when the server undoes it. */
+static wherry_code after_in_transaction(const char *op, const char *what, wherry_code code,
+					wherry_error *err)
+{
+	bool begun = strcmp(op, "begin") == 0, committed = strcmp(op, "commit") == 0;
+
+	n_open += code == WHERRY_OK && begun;
+	n_open -= (code == WHERRY_OK && committed) || strcmp(op, "rollback") == 0;
+	return code == WHERRY_OK && n_open && !begun && !committed && due(FAULT_UNDONE, op, what)
+		       ? undo(err)
+		       : code;
 }
 
 static wherry_code after(void *ctx, const char *op, const char *what, wherry_code code,
 			 int64_t took_us, wherry_error *err)
 {
+	code = after_in_transaction(op, what, code, err);
 	if (code != WHERRY_OK || strcmp(op, "rollback") == 0 ||
 	    !due(FAULT_ANSWER, op, what))
 		return code;

@@ -483,6 +483,7 @@ static bool try_one(const operation *op, wherry_temp *temp, const reference *ref
 	if (code == WHERRY_OK) {
 		check_success(op, &w, ref, code, err);
 	} else {
+		CHECK(plan->kind != FAULT_UNDONE, "the transaction was not begun again");
 		CHECK(memcmp(&w.out, &before, sizeof(before)) == 0 ||
 			      op->flags & OPERATION_PARTLY,
 		      "an output was touched");
@@ -571,6 +572,17 @@ static void each_answer_is_lost(void **state)
 	SWEEP(*state, FAULT_ANSWER, FAULT_ALL, WHERRY_CLOSED);
 }
 
+/* A deadlock undoes the transaction at each of its statements, and at its commit. */
+static void each_transaction_is_undone(void **state)
+{
+	const operation *op = *state;
+
+	if (op->flags & (OPERATION_JOINS | OPERATION_ONCE))
+		skip(); /* It is the application's transaction, or the caller begins again. */
+	SWEEP(*state, FAULT_UNDONE, 1, WHERRY_CONFLICT);
+	SWEEP(*state, FAULT_UNDONE, 3, WHERRY_CONFLICT);
+}
+
 static void each_allocation_fails(void **state)
 {
 	SWEEP(*state, FAULT_MEMORY, 1, WHERRY_NOMEM);
@@ -589,6 +601,7 @@ static const struct {
 	{"nobody asks why a database call fails",
 	 each_database_call_fails_and_nobody_asks_why},
 	{"each answer is lost", each_answer_is_lost},
+	{"each transaction is undone", each_transaction_is_undone},
 	{"each allocation fails", each_allocation_fails},
 	{"no memory is left from each allocation on",
 	 no_memory_is_left_from_each_allocation_on},

@@ -108,7 +108,7 @@ const operation subscription_operations[] = {
 	{"subscription_seek", subscription_seek, NULL, NULL, NULL, 0},
 	{"subscription_set_topics", subscription_set_topics, NULL, NULL, NULL, 0},
 	{"subscription_list", subscription_list, NULL, NULL, NULL, 0},
-	{"subscription_consume", subscription_consume, NULL, NULL, NULL, 0},
+	{"subscription_consume", subscription_consume, NULL, NULL, NULL, OPERATION_ONCE},
 	{"subscription_drop", subscription_drop, NULL, NULL, NULL, 0},
 };
 /* clang-format on */
