@@ -293,15 +293,24 @@ static bool is_native(const wh_doctor *d)
 			    : strcmp(d->store->layout.name, "native") == 0;
 }
 
+/* Has the table leases of relays beside it, and so triggers that wake them? */
+static bool has_leases(const wh_doctor *d)
+{
+	return is_native(d) || (is_outbox(d) && d->store->stmt.lease);
+}
+
 static bool is_passed_over(const wh_doctor *d, const wh_check *c)
 {
 	const unsigned of_table =
-		WH_CHECK_NATIVE | WH_CHECK_TABLE | WH_CHECK_STREAM | WH_CHECK_OF_TABLE;
+		WH_CHECK_NATIVE | WH_CHECK_TABLE | WH_CHECK_STREAM |
+		WH_CHECK_OF_TABLE | WH_CHECK_WAKES;
 
 	if (!d->store)
 		return c->flags & of_table;
 	if (c->flags & WH_CHECK_NATIVE &&
 	    (!is_native(d) || (!is_outbox(d) && !(c->flags & WH_CHECK_QUEUE))))
+		return true;
+	if (c->flags & WH_CHECK_WAKES && !has_leases(d))
 		return true;
 	return c->flags & WH_CHECK_STREAM && !d->streamed;
 }

@@ -29,7 +29,8 @@ enum {
 	 * something else, some are not: `wherry status` makes it, too. */
 	WH_CHECK_STILL = 32,
 	WH_CHECK_ADOPT =
-		64 /* `wherry adopt` repairs what it finds of an adopted table. */
+		64, /* `wherry adopt` repairs what it finds of an adopted table. */
+	WH_CHECK_WAKES = 128 /* Of each kind of table, if Wherry's leases are beside it. */
 };
 
 /*

@@ -10,7 +10,8 @@ enum {
 	QUEUE = WH_CHECK_QUEUE,
 	OF_TABLE = WH_CHECK_OF_TABLE,
 	STILL = WH_CHECK_STILL,
-	ADOPT = WH_CHECK_ADOPT
+	ADOPT = WH_CHECK_ADOPT,
+	WAKES = WH_CHECK_WAKES
 };
 
 #define RESTORE "see docs/internals/restore.md"
@@ -232,7 +233,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "trigger",
-		.flags = NATIVE | ADOPT,
+		.flags = WAKES | ADOPT,
 		.none = "the triggers that wake relays are there",
 		.trouble = "$1 $2: relays may sleep until they look by themselves "
 			   "(relay.idle_interval)",

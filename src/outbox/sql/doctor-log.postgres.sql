@@ -278,20 +278,6 @@ WHERE pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = {'table}::re
   AND position(quote_literal(pronamespace::regnamespace::text) IN prosrc) = 0
 HAVING count(*) > 0;
 
--- name: trigger
-SELECT 1, to_regclass(t.name)::text,
-  CASE WHEN g.tgname IS NULL THEN 'has no trigger' WHEN g.tgenabled NOT IN ('O', 'A') THEN 'has its trigger disabled'
-       ELSE concat('has a trigger with another function ', t.function, '() than this version of Wherry makes') END
-FROM (VALUES {wake_triggers},
-             ({'wherry_outbox}, 'wherry_wake_control', 16, {'wake_control_body}),
-             ({'wherry_lease}, 'wherry_wake_control', 16, {'wake_control_body})) AS t(name, function, events, body)
-LEFT JOIN (pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid)
-  ON g.tgrelid = to_regclass(t.name)::oid AND p.proname = t.function
-  AND g.tgtype & t.events::smallint = t.events::smallint
-WHERE to_regclass(t.name) IS NOT NULL
-  AND (g.tgname IS NULL OR g.tgenabled NOT IN ('O', 'A') OR regexp_replace(p.prosrc, '\s+', ' ', 'g')
-       NOT IN (regexp_replace(t.body, '\s+', ' ', 'g'), regexp_replace({'unsignalled_body}, '\s+', ' ', 'g')));
-
 -- name: paused
 SELECT 2, ({age:o})::text, to_char(o.at {utc})
 FROM (SELECT paused_at AS at FROM {wherry_outbox} WHERE name = :name AND paused_at IS NOT NULL) AS o;

@@ -8,6 +8,17 @@
 -- Table to whose rows relays and workers write what became of messages.
 {source}
 
+-- include: postgres.wake.sql
+
+-- part: delayed
+-- The table, if it is one of Wherry's delayed queues.  A queue says itself what is wrong with its triggers.
+CASE WHEN EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass({'table})::oid AND attname = 'updates' AND NOT attisdropped)
+      AND to_regclass({'table_dead}) IS NOT NULL THEN {'table} END
+
+-- part: wake_triggers
+-- Triggers of the table that wake relays and consumers, their events, and the texts of their functions.
+({delayed}, 'wherry_wake', 4, {'wake_body}), ({delayed}, 'wherry_wake', 16, {'wake_body})
+
 -- include: postgres.doctor.sql
 
 -- part: unreadable

@@ -257,3 +257,19 @@ WHERE t.tgrelid = {source}::regclass::oid AND NOT t.tgisinternal AND t.tgenabled
 -- name: search-path
 SELECT 1, function, name FROM ({foreign_triggers}) AS t
 WHERE NOT EXISTS (SELECT 1 FROM unnest(config) AS c(setting) WHERE setting LIKE 'search\_path=%');
+
+-- name: trigger
+-- Of {wake_triggers} and of those that all tables of the schema share: which is missing, disabled, or has a function with
+-- another text (tests/system/doctor.sh, tests/system/doctor_wakes.sh).
+SELECT 1, to_regclass(t.name)::text,
+  CASE WHEN g.tgname IS NULL THEN 'has no trigger' WHEN g.tgenabled NOT IN ('O', 'A') THEN 'has its trigger disabled'
+       ELSE concat('has a trigger with another function ', t.function, '() than this version of Wherry makes') END
+FROM (VALUES {wake_triggers},
+             ({'wherry_outbox}, 'wherry_wake_control', 16, {'wake_control_body}),
+             ({'wherry_lease}, 'wherry_wake_control', 16, {'wake_control_body})) AS t(name, function, events, body)
+LEFT JOIN (pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid)
+  ON g.tgrelid = to_regclass(t.name)::oid AND p.proname = t.function
+  AND g.tgtype & t.events::smallint = t.events::smallint
+WHERE to_regclass(t.name) IS NOT NULL
+  AND (g.tgname IS NULL OR g.tgenabled NOT IN ('O', 'A') OR regexp_replace(p.prosrc, '\s+', ' ', 'g')
+       NOT IN (regexp_replace(t.body, '\s+', ' ', 'g'), regexp_replace({'unsignalled_body}, '\s+', ' ', 'g')));
