@@ -301,9 +301,8 @@ static bool has_leases(const wh_doctor *d)
 
 static bool is_passed_over(const wh_doctor *d, const wh_check *c)
 {
-	const unsigned of_table =
-		WH_CHECK_NATIVE | WH_CHECK_TABLE | WH_CHECK_STREAM |
-		WH_CHECK_OF_TABLE | WH_CHECK_WAKES;
+	const unsigned of_table = WH_CHECK_NATIVE | WH_CHECK_TABLE | WH_CHECK_STREAM |
+				  WH_CHECK_OF_TABLE | WH_CHECK_WAKES;
 
 	if (!d->store)
 		return c->flags & of_table;

@@ -30,7 +30,8 @@ enum {
 	WH_CHECK_STILL = 32,
 	WH_CHECK_ADOPT =
 		64, /* `wherry adopt` repairs what it finds of an adopted table. */
-	WH_CHECK_WAKES = 128 /* Of each kind of table, if Wherry's leases are beside it. */
+	WH_CHECK_WAKES =
+		128 /* Of each kind of table, if Wherry's leases are beside it. */
 };
 
 /*

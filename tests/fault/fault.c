@@ -280,14 +280,15 @@ static wherry_code before(void *ctx, const char *op, const char *what, wherry_er
 }
 
 /* Rows of a statement were visited when the server undoes it. */
-static wherry_code after_in_transaction(const char *op, const char *what, wherry_code code,
-					wherry_error *err)
+static wherry_code after_in_transaction(const char *op, const char *what,
+					wherry_code code, wherry_error *err)
 {
 	bool begun = strcmp(op, "begin") == 0, committed = strcmp(op, "commit") == 0;
 
 	n_open += code == WHERRY_OK && begun;
 	n_open -= (code == WHERRY_OK && committed) || strcmp(op, "rollback") == 0;
-	return code == WHERRY_OK && n_open && !begun && !committed && due(FAULT_UNDONE, op, what)
+	return code == WHERRY_OK && n_open && !begun && !committed &&
+			       due(FAULT_UNDONE, op, what)
 		       ? undo(err)
 		       : code;
 }

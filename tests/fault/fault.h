@@ -20,9 +20,9 @@
 #include "db/trace.h"
 
 typedef enum fault_kind {
-	FAULT_DATABASE,  /* a call is not made, and fails */
-	FAULT_ANSWER,    /* it is made, and then said to have failed */
-	FAULT_UNDONE,    /* the server undoes the open transaction at a call, because of a deadlock */
+	FAULT_DATABASE, /* a call is not made, and fails */
+	FAULT_ANSWER,   /* it is made, and then said to have failed */
+	FAULT_UNDONE, /* the server undoes the open transaction at a call, because of a deadlock */
 	FAULT_PUBLISHER, /* open, submit or collect is not made, and fails */
 	FAULT_RECEIPT,   /* submit or collect is made, and then said to have failed */
 	FAULT_MEMORY,    /* an allocation, also of SQLite or Jansson */

@@ -41,7 +41,7 @@ enum {
 	OPERATION_JOINS = 2,   /* runs inside the application's transaction */
 	OPERATION_BORROWS = 4, /* on the application's own handle */
 	OPERATION_CLAIMS = 8,  /* on the table "bus", whose relays compete */
-	OPERATION_ONCE = 16    /* a transaction that is undone is for the caller to repeat */
+	OPERATION_ONCE = 16 /* a transaction that is undone is for the caller to repeat */
 };
 
 typedef struct operation {
