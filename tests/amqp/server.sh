@@ -8,7 +8,8 @@
 #     freeze            it does nothing        thaw        and goes on
 #     ctl WORD...       runs rabbitmqctl, with its output in FOLDER/out
 #
-# FOLDER has the certificate of its authority: ca.pem.
+# FOLDER has the certificate of its authority, ca.pem, with its key, key.pem, and guest.pem with
+# guest.key, by which the user guest can log in (EXTERNAL).
 
 set -uo pipefail
 
@@ -51,6 +52,9 @@ make_certificate() {
 	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem \
 		-out ca.pem -days 2 -subj /CN=wherry -addext subjectAltName=IP:127.0.0.1 \
 		2>/dev/null
+	openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout guest.key -subj /CN=guest \
+		2>/dev/null | openssl x509 -req -CA ca.pem -CAkey key.pem -CAcreateserial -out guest.pem \
+		-days 2 2>/dev/null
 }
 make_certificate
 
@@ -60,13 +64,18 @@ listeners.ssl.1 = 127.0.0.1:$tls_port
 ssl_options.cacertfile = $dir/ca.pem
 ssl_options.certfile = $dir/ca.pem
 ssl_options.keyfile = $dir/key.pem
-ssl_options.verify = verify_none
+ssl_options.verify = verify_peer
+ssl_options.fail_if_no_peer_cert = false
+ssl_cert_login_from = common_name
+auth_mechanisms.1 = PLAIN
+auth_mechanisms.2 = AMQPLAIN
+auth_mechanisms.3 = EXTERNAL
 max_message_size = 1000000
 log.file.level = error
 log.console = false
 disk_free_limit.absolute = 1MB
 CONF
-echo '[].' >"$dir/enabled_plugins"
+echo '[rabbitmq_auth_mechanism_ssl].' >"$dir/enabled_plugins"
 export HOME=$dir ERL_EPMD_PORT=$epmd_port ERL_EPMD_ADDRESS=127.0.0.1
 export RABBITMQ_NODENAME=wherry@localhost RABBITMQ_DIST_PORT=$dist_port
 export RABBITMQ_MNESIA_BASE=$dir/data RABBITMQ_LOG_BASE=$dir/log RABBITMQ_PID_FILE=$dir/pid

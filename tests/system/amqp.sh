@@ -72,6 +72,30 @@ AMQP_PASSWORD=guest "$wherry" relay sqlite:stuck.db \
 status=$? out='' err=$(cat tls.log)
 expect "by TLS with a password from the environment it is delivered" 0 "err:1 delivered, 0 retried, 0 dead"
 
+# ---- a certificate logs in ----
+
+# certify NAME OPTION...: NAME.pem and NAME.key, issued as the options of openssl say.
+certify() {
+	openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$1.key" -subj "/CN=$1" 2>/dev/null |
+		openssl x509 -req -out "$1.pem" -days 2 "${@:2}" 2>/dev/null
+}
+certify nobody -CA "$amqp_folder/ca.pem" -CAkey "$amqp_folder/key.pem"
+certify forged -CA nobody.pem -CAkey nobody.key -CAcreateserial
+by_name="$amqps?auth_mechanism=external&cacertfile=$amqp_folder/ca.pem"
+w enqueue sqlite:stuck.db '{"n":2}' --topic quakes
+refused "a certificate that names no user" "$by_name&certfile=nobody.pem&keyfile=nobody.key" \
+	"err:ACCESS_REFUSED" "err:add a user with the name that the broker reads from the certificate"
+refused "a certificate of another authority" "$by_name&certfile=forged.pem&keyfile=forged.key" \
+	"err:refuses the certificate of certfile"
+w list sqlite:stuck.db --json
+json "no attempt is counted" 'l[-1]["attempts"] == 0 and l[-1]["state"] in ("pending", "failed")'
+w relay sqlite:stuck.db "$by_name&certfile=$amqp_folder/guest.pem&keyfile=$amqp_folder/guest.key" --until-empty --timeout 60s
+expect "with the certificate of a user it is delivered, without a password" 0 "err:1 delivered, 0 retried, 0 dead"
+w relay sqlite:stuck.db "$amqps?auth_mechanism=external" --until-empty
+expect "without a certificate it is refused" 2 "err:add certfile= and keyfile="
+w relay sqlite:stuck.db "${by_name/\/\//\/\/shop:hush@}&certfile=$amqp_folder/guest.pem&keyfile=$amqp_folder/guest.key" --until-empty
+expect "and so is a password beside it" 2 "err:leave user and password out" "no:hush"
+
 w create sqlite:none.db
 printf '{"n":%d}\n' 1 2 3 4 5 6 7 8 >few.ndjson
 w enqueue --lines sqlite:none.db --topic none --from few.ndjson

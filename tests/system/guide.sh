@@ -106,6 +106,7 @@ place() {
 		-e "s#broker1:9092,broker2:9092#$plain#g; s#broker1:9092#$plain#g" \
 		-e "s#amqp://rabbit.example.org#$amqp#g; s#/etc/shop/rabbit.pem#$amqp_folder/ca.pem#g" \
 		-e "s#amqps://shop@rabbit.example.org/shop#amqps://guest@${amqps#*//}#g" \
+		-e "s#amqps://rabbit.example.org/shop#$amqps#g; s#/etc/shop/shop\\.(pem|key)#$amqp_folder/guest.\\1#g" \
 		-e "s#broker1:9093#$secure#g; s#/etc/shop/ca.pem#$tmp/broker.pem#g" \
 		-e "s#localhost:4222#${nats-}#g" \
 		-e "s#localhost:6379#${redis-}#g; s#/etc/shop/redis.pem#$tmp/broker.pem#g" \

@@ -35,6 +35,7 @@ typedef struct wh_amqp_host {
 typedef struct wh_amqp_settings {
 	bool secure;    /* amqps: */
 	bool verify;    /* The broker's certificate. */
+	bool external;  /* The certificate logs in, instead of user and password. */
 	bool mandatory; /* The broker returns a message that no queue takes. */
 	int heartbeat_s;
 	int64_t limit_us; /* How long a delivery may take. */

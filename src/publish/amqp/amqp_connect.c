@@ -32,17 +32,20 @@ wherry_code wh_amqp_closed(int code, amqp_bytes_t text, wherry_error *err)
 	char said[256];
 	wherry_code result = WHERRY_CLOSED;
 
+	(void)snprintf(said, sizeof(said), "%.*s", (int)text.len,
+		       text.len ? (const char *)text.bytes : "");
 	if (code == AMQP_ACCESS_REFUSED) {
-		advice = "check user and password of the URL; the user guest may only "
-			 "connect from the broker's own machine";
+		advice = strstr(said, "EXTERNAL")
+				 ? "add a user with the name that the broker reads from "
+				   "the certificate (ssl_cert_login_from)"
+				 : "check user and password of the URL; the user guest "
+				   "may only connect from the broker's own machine";
 		result = WHERRY_DENIED;
 	} else if (code == AMQP_NOT_ALLOWED) {
 		advice = "check the vhost, which stands behind the host in the URL, "
 			 "and the user's permissions on it";
 		result = WHERRY_DENIED;
 	}
-	(void)snprintf(said, sizeof(said), "%.*s", (int)text.len,
-		       text.len ? (const char *)text.bytes : "");
 	return wh_fail_answer(err, result, code, "amqp: the broker says", said, advice);
 }
 
@@ -60,6 +63,12 @@ static wherry_code tell(amqp_rpc_reply_t reply, const char *doing, wherry_error 
 
 		return wh_amqp_closed(m->reply_code, m->reply_text, err);
 	}
+	if (reply.library_error == AMQP_STATUS_BROKER_UNSUPPORTED_SASL_METHOD)
+		return wh_fail_native(
+			err, WHERRY_DENIED, reply.library_error,
+			"amqp: the broker does not offer this auth_mechanism: for "
+			"external, turn on its plugin rabbitmq_auth_mechanism_ssl and add "
+			"EXTERNAL to auth_mechanisms");
 	return wh_fail_native(err, WHERRY_CLOSED, reply.library_error, "amqp: %s: %s",
 			      doing, amqp_error_string2(reply.library_error));
 }
@@ -132,8 +141,28 @@ static amqp_table_entry_t yes(const char *name)
 	return entry;
 }
 
+static wherry_code tell_no_login(const wh_amqp_settings *set, amqp_rpc_reply_t reply,
+				 wherry_error *err)
+{
+	const int code = reply.library_error;
+
+	/* With TLS 1.3 the broker judges the certificate when the handshake is over. */
+	if (reply.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION && set->cert &&
+	    (code == AMQP_STATUS_SSL_ERROR || code == AMQP_STATUS_SOCKET_ERROR ||
+	     code == AMQP_STATUS_CONNECTION_CLOSED))
+		return wh_fail_native(
+			err, WHERRY_CLOSED, code,
+			"amqp: the broker ended the connection (%s): perhaps it refuses "
+			"the certificate of certfile: it must be of an authority that "
+			"the broker trusts",
+			amqp_error_string2(code));
+	return tell(reply, "the broker let nobody in", err);
+}
+
 static wherry_code log_in(wh_amqp_client *c, wherry_error *err)
 {
+	/* The certificate says who logs in.  librabbitmq cannot send an empty text. */
+	static const char no_identity[] = " ";
 	const wh_amqp_settings *set = &c->set;
 	amqp_table_entry_t abilities[] = {yes("publisher_confirms"), yes("basic.nack"),
 					  yes("connection.blocked"),
@@ -155,12 +184,16 @@ static wherry_code log_in(wh_amqp_client *c, wherry_error *err)
 	about[2].value.value.table.entries = abilities;
 	(void)amqp_set_handshake_timeout(c->conn, &most);
 	(void)amqp_set_rpc_timeout(c->conn, &most);
-	reply = amqp_login_with_properties(
-		c->conn, set->vhost, 0, WH_AMQP_FRAME_MAX, set->heartbeat_s, &table,
-		AMQP_SASL_METHOD_PLAIN, set->user, set->password);
-	return reply.reply_type == AMQP_RESPONSE_NORMAL
-		       ? WHERRY_OK
-		       : tell(reply, "the broker let nobody in", err);
+	if (set->external)
+		reply = amqp_login_with_properties(
+			c->conn, set->vhost, 0, WH_AMQP_FRAME_MAX, set->heartbeat_s,
+			&table, AMQP_SASL_METHOD_EXTERNAL, no_identity);
+	else
+		reply = amqp_login_with_properties(
+			c->conn, set->vhost, 0, WH_AMQP_FRAME_MAX, set->heartbeat_s,
+			&table, AMQP_SASL_METHOD_PLAIN, set->user, set->password);
+	return reply.reply_type == AMQP_RESPONSE_NORMAL ? WHERRY_OK
+							: tell_no_login(set, reply, err);
 }
 
 wherry_code wh_amqp_open_channel(wh_amqp_client *c, wherry_error *err)

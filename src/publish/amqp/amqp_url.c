@@ -18,11 +18,14 @@
 #include "config/settings.h"
 #include "publish/parts.h"
 
+#define GUEST "guest" /* The user and the password of a URL without them. */
+
 enum { PORT = 5672, PORT_TLS = 5671, HEARTBEAT_S = 20, SECRET_MAX = 4096 };
 
-static const char *const known[] = {"exchange",  "routing_key", "mandatory", "password",
-				    "heartbeat", "cacertfile",  "certfile",  "keyfile",
-				    "verify",    NULL};
+static const char *const known[] = {"exchange",   "routing_key", "mandatory",
+				    "password",   "heartbeat",   "auth_mechanism",
+				    "cacertfile", "certfile",    "keyfile",
+				    "verify",     NULL};
 
 static const char example[] = "amqp://user@host:5672/vhost?exchange=orders";
 
@@ -241,7 +244,7 @@ static wherry_code refuse_unknown(const char *url, wherry_error *err)
 	return wh_fail(err, WHERRY_INVALID,
 		       "amqp: a parameter of the URL is unknown%s%s%s; there are "
 		       "exchange, routing_key, mandatory, password, heartbeat, "
-		       "cacertfile, certfile, keyfile and verify",
+		       "auth_mechanism, cacertfile, certfile, keyfile and verify",
 		       near ? "; did you mean '" : "", near ? near : "", near ? "'" : "");
 }
 
@@ -257,6 +260,9 @@ static wherry_code read_parameters(wh_amqp_settings *set, char *url,
 	if (code == WHERRY_OK)
 		code = read_choice(url, "verify", "verify_peer", "verify_none",
 				   &set->verify, err);
+	if (code == WHERRY_OK)
+		code = read_choice(url, "auth_mechanism", "external", "plain",
+				   &set->external, err);
 	if (code == WHERRY_OK)
 		code = read_heartbeat(url, &set->heartbeat_s, err);
 	if (code == WHERRY_OK)
@@ -280,10 +286,25 @@ static wherry_code check_tls(const wh_amqp_settings *set, wherry_error *err)
 	return WHERRY_OK;
 }
 
+static wherry_code check_external(const wh_amqp_settings *set, wherry_error *err)
+{
+	if (!set->external)
+		return WHERRY_OK;
+	if (!set->cert)
+		return wh_fail(err, WHERRY_INVALID,
+			       "auth_mechanism=external logs in with a certificate: use "
+			       "amqps: and add certfile= and keyfile=");
+	if (strcmp(set->user, GUEST) != 0 || strcmp(set->password, GUEST) != 0)
+		return wh_fail(err, WHERRY_INVALID,
+			       "auth_mechanism=external: the certificate names the "
+			       "user, so leave user and password out of the URL");
+	return WHERRY_OK;
+}
+
 static bool set_defaults(wh_amqp_settings *set)
 {
-	set->user = strdup("guest");
-	set->password = strdup("guest");
+	set->user = strdup(GUEST);
+	set->password = strdup(GUEST);
 	set->vhost = strdup("/");
 	set->exchange = strdup("");
 	set->routing_key = strdup("{topic}");
@@ -311,6 +332,8 @@ wherry_code wh_amqp_settings_read(bool secure, const char *rest,
 		code = read_parameters(&set, url, config, err);
 	if (code == WHERRY_OK)
 		code = check_tls(&set, err);
+	if (code == WHERRY_OK)
+		code = check_external(&set, err);
 	if (url)
 		explicit_bzero(url, strlen(url));
 	free(url);
