@@ -92,7 +92,7 @@ func (q *queue[Tx]) run(ctx, values context.Context) {
 			woken = q.worker.waker.listen(ctx, q.name)
 			fresh = woken != nil
 			if !fresh {
-				sleep(ctx, q.poll(pollAlone))
+				sleep(ctx, pollAlone) // and try again, however long Poll is
 			}
 			continue
 		}
@@ -120,10 +120,10 @@ func waitFor(ctx context.Context, woken <-chan struct{}, most time.Duration) {
 
 // pauseAfter is how long to wait after that many failures of the database in a row.
 func pauseAfter(failed int) time.Duration {
-	if failed > 6 {
+	if failed > 7 {
 		return 5 * time.Second
 	}
-	return 50 * time.Millisecond << failed
+	return 20 * time.Millisecond << failed
 }
 
 // reserve waits until a message can be handled, and takes all free slots. It returns how many; 0: ctx

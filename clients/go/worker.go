@@ -78,8 +78,9 @@ func (w *Worker[Tx]) Stop() {
 
 // Run works until ctx ends or Stop is called. Then it receives no more messages, and waits for the
 // handlers for the grace period. It cancels the contexts of those that still run, and gives their
-// messages back. It returns nil, or an error if a handler did not return even then, or could not begin:
-// an option is wrong, or a queue is missing. A worker runs once.
+// messages back. It returns nil, or an error if a handler did not return even then. It also returns an
+// error if it cannot begin: an option is wrong, a queue is missing, or the database does not answer. Later
+// it waits for the database. A worker runs once.
 func (w *Worker[Tx]) Run(ctx context.Context) error {
 	if w.err != nil {
 		return w.err
