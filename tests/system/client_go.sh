@@ -19,11 +19,14 @@ export WHERRY_TEST_URL=postgres://wherry@127.0.0.1:$server_port/postgres?sslmode
 export GOCACHE=${build_dir%/*}/go-cache GOFLAGS=-buildvcs=false GOTOOLCHAIN=local
 clients=$source_dir/clients/go
 
+# Sanitizers must come first in a program that was built without them.
+preload=$(ldd "$build_dir/wherry.so" | grep -oE '/[^ ]*lib(asan|tsan)[.]so[^ ]*')
+
 # run_tests NAME ARGUMENT...: the tests of a program that is built, each as a line.
 run_tests() {
 	local name=$1 word sentence
 	shift
-	"$@" -test.v >tests.out 2>&1 </dev/null 9>&-
+	env ${preload:+LD_PRELOAD="$preload"} ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0" "$@" -test.v >tests.out 2>&1 </dev/null 9>&-
 	status=$?
 	while read -r word sentence; do
 		[ "$word" = PASS: ]
