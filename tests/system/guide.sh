@@ -93,6 +93,9 @@ status)
 	}
 	exec '$wherry' "\$@"
 	;;
+top)
+	timeout 1 '$wherry' "\$@" || [ \$? -eq 124 ]
+	;;
 *)
 	exec '$wherry' "\$@"
 	;;
