@@ -1,3 +1,4 @@
+#define WH_PUBLISH_PARTS_C
 #include "publish/parts.h"
 
 #include <assert.h>

@@ -115,6 +115,12 @@ void wh_put_answer(char *out, size_t cap, const char *before, const char *answer
 wherry_code wh_fail_answer(wherry_error *err, wherry_code code, int native,
 			   const char *before, const char *answer, const char *advice);
 
+/* As in base/error.h. */
+#if defined(__clang_analyzer__) && !defined(WH_PUBLISH_PARTS_C)
+#define wh_fail_answer(err, code, ...)                                                   \
+	((void)wh_fail_answer(err, code, __VA_ARGS__), (code))
+#endif
+
 /* The last advice about a message that is too large for its destination. */
 #define WH_OR_BODY_STORE                                                                 \
 	"or keep large bodies apart: relay.body_store=file:/FOLDER, and "                \

@@ -119,6 +119,16 @@ deliver "$redis"
 expect "a message over the server's limit is dead, others are delivered" 3 "err:2 delivered" \
 	"err:1 dead in" "err:raise the server's proto-max-bulk-len" "err:relay.body_store=file:/FOLDER"
 
+# ---- a relay that is idle at first ----
+
+rm -f wait.db*
+w create sqlite:wait.db
+w enqueue sqlite:wait.db '{"n":1}' --topic late
+sql wait.db "INSERT INTO outbox_exception(subscription, id, state, attempts, last_error, next_retry_at)
+	VALUES ('relay', 1, 3, 1, 'x', (unixepoch() + 7) * 1000)"
+w relay sqlite:wait.db "$redis" --until-empty --timeout 30s
+expect "a first message after seconds does not find the destination down" 0 "err:1 delivered" "no:destination-down"
+
 # ---- users and passwords ----
 
 ask ACL SETUSER default '>sesame' >/dev/null

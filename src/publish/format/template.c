@@ -121,7 +121,9 @@ wherry_code wh_template_put(const char *template, const wherry_message *msg,
 		}
 		value = value_of(&piece, msg, headers);
 		if (!value || !*value)
-			return wh_fail(err, WHERRY_INVALID, "the message has no %s%.*s",
+			return wh_fail(err, WHERRY_INVALID,
+				       "the message has no %s%.*s: give it one, or set "
+				       "another template",
 				       piece.kind == WH_PIECE_HEADER ? "header " : "",
 				       (int)(piece.text.len < 60 ? piece.text.len : 60),
 				       piece.text.ptr);

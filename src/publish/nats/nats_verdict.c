@@ -95,7 +95,8 @@ void wh_nats_judge(wh_flight *flight, const wh_nats_answer *answer, const char *
 		hold(flight);
 		(void)snprintf(
 			text, sizeof(text),
-			"no stream takes the subject '%.80s': make one that does, or "
+			"no stream takes the subject '%.60s': make one that does, as "
+			"with nats.stream=NAME and nats.create_stream=SUBJECTS, or "
 			"turn JetStream on",
 			subject);
 		break;

@@ -127,9 +127,11 @@ static wherry_code redis_submit(wherry_publisher *pub, const wherry_message *con
 	wherry_code code = WHERRY_OK;
 	size_t taken = 0;
 
-	/* While nothing is in flight, a connection may end without harm. */
-	if (!f->open.n)
+	/* While nothing is in flight, a connection may end without harm, and nobody reads the answers of one that begins. */
+	if (!f->open.n) {
+		wh_redis_route_resume(&p->route, now);
 		wh_redis_route_step(&p->route);
+	}
 	if (p->route.error.code != WHERRY_OK)
 		return f->open.n || f->done.n ? WHERRY_OK : error_of(p, err);
 	if (is_slow(p) || p->give_up_us)

@@ -323,6 +323,8 @@ typedef struct wh_redis_route {
 
 /* Connect, send and receive what is possible now. */
 void wh_redis_route_step(wh_redis_route *route);
+/* A pause ends in which no step was made: connections that begin have their whole time from now on. */
+void wh_redis_route_resume(wh_redis_route *route, int64_t now);
 /* Close all connections.  The verdict on messages that were sent is UNKNOWN, on others
  * THROTTLED. */
 void wh_redis_route_give_up(wh_redis_route *route, const char *why);

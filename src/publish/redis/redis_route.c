@@ -617,6 +617,13 @@ void wh_redis_route_give_up(wh_redis_route *route, const char *why)
 	route->tried = 0;
 }
 
+void wh_redis_route_resume(wh_redis_route *route, int64_t now)
+{
+	for (size_t i = 0; i < route->n_nodes; i++)
+		if (route->nodes[i]->link && !route->nodes[i]->ready)
+			route->nodes[i]->began_us = now;
+}
+
 int64_t wh_redis_route_deadline(const wh_redis_route *route)
 {
 	int64_t at = WH_NEVER;
