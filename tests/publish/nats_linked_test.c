@@ -5,6 +5,9 @@
 
 #include "wherry_test.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 /* The pair that NATS's documentation shows. */
 static const char seed[] = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
 static const char public[] = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4";
@@ -228,6 +231,19 @@ static void url_is_refused(const char *rest, const char *key, const char *value,
 	wherry_config_free(config);
 }
 
+static void with_a_certificate_url_is_refused(const char *rest, const char *why)
+{
+	static const char begin[] = "-----BEGIN CERTIFICATE-----\n";
+	char path[] = "/tmp/wherry-pem.XXXXXX";
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, begin, strlen(begin)), strlen(begin));
+	assert_int_equal(close(fd), 0);
+	url_is_refused(rest, "nats.ca_file", path, why);
+	assert_int_equal(unlink(path), 0);
+}
+
 WHERRY_TEST(a_url_or_a_setting_that_cannot_be_is_refused)
 {
 	(void)state;
@@ -241,7 +257,8 @@ WHERRY_TEST(a_url_or_a_setting_that_cannot_be_is_refused)
 	url_is_refused("//host", "nats.credentials", "SUX", "nats.credentials");
 	url_is_refused("//host", "nats.token", "env:WHERRY_NOWHERE", "WHERRY_NOWHERE");
 	url_is_refused("//host", "nats.ca_file", "/nowhere", "nats.ca_file");
-	url_is_refused("//host", "nats.ca_file", "/dev/null", "nats+tls://");
+	url_is_refused("//host", "nats.ca_file", "/dev/null", "is not a PEM file");
+	with_a_certificate_url_is_refused("//host", "nats+tls://");
 	url_is_refused("//host", "nats.create_stream", "a.>", "nats.stream");
 	url_is_refused("//host", "nats.stream", "a.b", "no blanks");
 }

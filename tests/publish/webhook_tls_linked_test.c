@@ -315,7 +315,9 @@ static void what_cannot_work_is_refused_when_it_is_opened(void **state)
 	refuses("webhook.ca_file", "/no/such", "https://host/", "/no/such");
 	refuses("webhook.client_cert", "/no/such", "https://host/",
 		"webhook.client_cert");
-	refuses("webhook.client_key", "/etc/hostname", "https://host/",
+	refuses("webhook.ca_file", "/dev/null", "https://host/",
+		"webhook.ca_file: '/dev/null' is not a PEM file");
+	refuses("webhook.client_key", webhook_certificate("client.key"), "https://host/",
 		"webhook.client_cert");
 }
 

@@ -63,6 +63,8 @@ expect "and the doctor knows the reason when the relay has ended" 1 "out:last-er
 refused "a wrong vhost" "$amqp/nowhere" "err:check the vhost"
 refused "a missing exchange" "$amqp?exchange=none" "err:NOT_FOUND - no exchange 'none' in vhost '/'; make it"
 refused "a certificate that nobody vouches for" "$amqps" "err:its certificate is not trusted" "err:cacertfile="
+w relay sqlite:stuck.db "$amqps?cacertfile=stuck.db" --until-empty
+expect "a file without certificates is refused" 2 "err:cacertfile: 'stuck.db' is not a PEM file"
 refused "TLS to a port without it" "amqps${amqp#amqp}?cacertfile=$amqp_folder/ca.pem" "err:TLS failed"
 w list sqlite:stuck.db --json
 json "and nothing is counted" 'd["attempts"] == 0 and d["state"] in ("pending", "failed")'

@@ -109,6 +109,8 @@ deliver "$nats" "${shop[@]}" --set nats.stream=ORDERS --set 'nats.create_stream=
 expect "with a user and a password it is delivered" 0 "err:1 delivered"
 refused orders.b "refuses the credentials" --set nats.user=shop --set nats.password=hush
 refused orders.b "Authorization Violation"
+w relay sqlite:wait.db "nats+tls${nats#nats}" --until-empty --set nats.ca_file=nats.conf
+expect "a file without certificates is refused" 2 "err:nats.ca_file: 'nats.conf' is not a PEM file"
 w doctor sqlite:wait.db
 expect "and the doctor knows the reason when the relay has ended" 1 "out:last-error " "out:refuses the credentials"
 refused others "no right to publish to 'others'" "${shop[@]}"

@@ -137,6 +137,8 @@ export REDIS_PASSWORD=sesame
 shop=(--set redis.user=shop --set redis.password=env:REDIS_PASSWORD)
 refused orders "it wants a password: set redis.password=env:NAME"
 refused orders "the user or the password is refused: WRONGPASS" --set redis.password=hush
+w relay sqlite:wait.db "rediss${redis#redis}" --until-empty --set redis.ca_file=hot.ndjson
+expect "a file without certificates is refused" 2 "err:redis.ca_file: 'hot.ndjson' is not a PEM file"
 w relay sqlite:wait.db "$redis" --until-empty --set redis.user=shop
 expect "a user without a password is refused" 2 "err:redis.user needs a password: set redis.password=env:NAME"
 w relay sqlite:wait.db "$redis" --until-empty --set redis.sentinel_password=x

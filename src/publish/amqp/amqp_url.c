@@ -6,16 +6,15 @@
  */
 #include "publish/amqp/amqp.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "base/url.h"
 #include "config/secret.h"
 #include "config/settings.h"
+#include "publish/certificate.h"
 #include "publish/parts.h"
 
 #define GUEST "guest" /* The user and the password of a URL without them. */
@@ -189,9 +188,7 @@ static wherry_code read_file(char *url, const char *name, char **out, wherry_err
 {
 	wherry_code code = wh_url_take(url, name, out, err);
 
-	if (code == WHERRY_OK && *out && access(*out, R_OK) != 0)
-		code = wh_fail_errno(err, errno, "%s: cannot read '%.120s'", name, *out);
-	return code;
+	return code == WHERRY_OK && *out ? wh_pem_check(name, *out, err) : code;
 }
 
 static wherry_code read_password(char *url, const wherry_config *config, char **out,

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "config/settings.h"
+#include "publish/certificate.h"
 #include "publish/curl_start.h"
 #include "publish/parts.h"
 
@@ -196,9 +197,12 @@ static wherry_code s3_check(const char *rest, const wherry_config *config,
 			    wherry_error *err)
 {
 	wh_s3_keys keys = WH_S3_KEYS_INIT;
+	const char *ca_file = wh_config_text(config, WH_S3_CA_FILE);
 	size_t bucket_len;
 	wherry_code code = check_all(rest, config, &bucket_len, err);
 
+	if (code == WHERRY_OK && *ca_file)
+		code = wh_pem_check("s3.ca_file", ca_file, err);
 	if (code == WHERRY_OK)
 		code = wh_s3_keys_read(wh_config_text(config, WH_S3_CREDENTIALS), &keys,
 				       err);

@@ -10,6 +10,7 @@
 
 #include "config/secret.h"
 #include "config/settings.h"
+#include "publish/certificate.h"
 #include "publish/parts.h"
 
 enum { SECRET_MAX = 64 * 1024, PEM_MAX = 1 << 20, SERVERS_MOST = 64 };
@@ -170,6 +171,8 @@ static wherry_code read_pem(const wherry_config *config, wh_setting which,
 	wh_buf_printf(&from, "file:%s", path);
 	code = take(wh_buf_str(&from), PEM_MAX, name, out, err);
 	wh_buf_clear(&from);
+	if (code == WHERRY_OK && !wh_pem_has(*out, strlen(*out)))
+		code = wh_pem_fail(name, path, err);
 	return code;
 }
 

@@ -7,16 +7,15 @@
 #include "publish/redis/redis.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "base/url.h"
 #include "config/secret.h"
 #include "config/settings.h"
+#include "publish/certificate.h"
 #include "publish/parts.h"
 
 enum { PORT = 6379, PORT_SENTINEL = 26379, SECRET_MAX = 4096, DATABASES_MOST = 1000000 };
@@ -239,9 +238,7 @@ static wherry_code read_file(const wherry_config *config, wh_setting which,
 {
 	wherry_code code = copy(config, which, out, err);
 
-	if (code == WHERRY_OK && *out && access(*out, R_OK) != 0)
-		code = wh_fail_errno(err, errno, "%s: cannot read '%.120s'", name, *out);
-	return code;
+	return code == WHERRY_OK && *out ? wh_pem_check(name, *out, err) : code;
 }
 
 static wherry_code read_tls(wh_redis_settings *set, const wherry_config *config,

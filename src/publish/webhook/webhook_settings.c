@@ -3,14 +3,13 @@
  */
 #include "publish/webhook/webhook.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/url.h"
 #include "config/secret.h"
 #include "config/settings.h"
+#include "publish/certificate.h"
 #include "publish/parts.h"
 
 /* ---- the URL ---- */
@@ -150,9 +149,7 @@ static wherry_code read_path(const wherry_config *config, wh_setting which,
 {
 	wherry_code code = read_text(config, which, out, err);
 
-	if (code == WHERRY_OK && *out && access(*out, R_OK) != 0)
-		code = wh_fail_errno(err, errno, "%s: cannot read '%.120s'", name, *out);
-	return code;
+	return code == WHERRY_OK && *out ? wh_pem_check(name, *out, err) : code;
 }
 
 static wherry_code read_files(const wherry_config *config, wh_webhook_settings *out,
