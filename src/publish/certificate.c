@@ -18,11 +18,12 @@ bool wh_pem_has(const char *text, size_t len)
 
 wherry_code wh_pem_fail(const char *name, const char *path, wherry_error *err)
 {
-	return wh_fail(err, WHERRY_INVALID,
-		       "%s: '%.100s' is not a PEM file, which has a line such as "
-		       "-----BEGIN CERTIFICATE-----: name the file with the certificate or "
-		       "key",
-		       name, path);
+	return wh_fail(
+		err, WHERRY_INVALID,
+		"%s: '%.100s' is not a PEM file, which has a line such as "
+		"-----BEGIN CERTIFICATE-----: name the file with the certificate or "
+		"key",
+		name, path);
 }
 
 wherry_code wh_pem_check(const char *name, const char *path, wherry_error *err)
