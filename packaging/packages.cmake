@@ -1,15 +1,14 @@
 # Debian packages, made by ./dev package: libwherry0, libwherry-dev and wherry, the last with
 # a unit for systemd and a configuration to begin with.
 
+# What the program itself writes is made with it: who builds the program alone can install it.
 set(sample ${PROJECT_BINARY_DIR}/wherry.yaml)
-add_custom_command(
-  OUTPUT ${sample}
+add_custom_command(TARGET wherry_program POST_BUILD
   COMMAND sh -c "\"$1\" config --sample >\"$2\"" sh
     $<TARGET_FILE:wherry_program> ${sample}
-  DEPENDS wherry_program
+  BYPRODUCTS ${sample}
   COMMENT "Writing the sample configuration"
   VERBATIM)
-add_custom_target(wherry_sample ALL DEPENDS ${sample})
 
 foreach(completion bash:bash-completion/completions/wherry zsh:zsh/site-functions/_wherry
         fish:fish/vendor_completions.d/wherry.fish)
@@ -19,14 +18,12 @@ foreach(completion bash:bash-completion/completions/wherry zsh:zsh/site-function
   get_filename_component(folder ${place} DIRECTORY)
   get_filename_component(name ${place} NAME)
   set(script ${PROJECT_BINARY_DIR}/completion.${shell})
-  add_custom_command(
-    OUTPUT ${script}
+  add_custom_command(TARGET wherry_program POST_BUILD
     COMMAND sh -c "\"$1\" completion \"$2\" >\"$3\"" sh
       $<TARGET_FILE:wherry_program> ${shell} ${script}
-    DEPENDS wherry_program
+    BYPRODUCTS ${script}
     COMMENT "Writing the completion for ${shell}"
     VERBATIM)
-  add_custom_target(wherry_completion_${shell} ALL DEPENDS ${script})
   install(FILES ${script} DESTINATION ${CMAKE_INSTALL_DATADIR}/${folder} RENAME ${name}
     COMPONENT program)
 endforeach()
@@ -72,7 +69,7 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/packaging/compress.cmake)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
-set(CPACK_COMPONENTS_ALL library library_doc development development_doc program
+set(CPACK_COMPONENTS_ALL library extension library_doc development development_doc program
   configuration)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
@@ -108,6 +105,7 @@ foreach(group library development program)
   cpack_add_component_group(${group})
 endforeach()
 cpack_add_component(library GROUP library)
+cpack_add_component(extension GROUP library)
 cpack_add_component(library_doc GROUP library)
 cpack_add_component(development GROUP development)
 cpack_add_component(development_doc GROUP development)

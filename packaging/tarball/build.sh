@@ -123,8 +123,8 @@ build() { # NAME
 	rm -rf "/build/$name"
 }
 
-# The shared libraries below the program, as the loader finds them, but for glibc's.
-carried() { # PROGRAM
+# The shared libraries below a program or extension, as the loader finds them, but for glibc's.
+carried() { # FILE
 	ldd "$1" | sed -n "s|.*=> \($libraries/lib/[^ ]*\) .*|\1|p" | sort -u
 }
 
@@ -138,15 +138,18 @@ export LDFLAGS="$LDFLAGS -Wl,--disable-new-dtags" # the rpath is that of all lib
 rm -rf /build/wherry /stage
 cmake --preset release -S /wherry -B /build/wherry -D WHERRY_EXAMPLES=OFF -D WHERRY_BENCH=OFF \
 	-D WHERRY_POSTGRES=ON -D WHERRY_KAFKA=ON -D WHERRY_HTTP=ON -D CMAKE_INSTALL_PREFIX=/opt/wherry \
-	-D CMAKE_EXE_LINKER_FLAGS="$LDFLAGS" -D CMAKE_INSTALL_RPATH='$ORIGIN/../lib' >/logs/wherry.log
+	-D CMAKE_EXE_LINKER_FLAGS="$LDFLAGS" -D CMAKE_MODULE_LINKER_FLAGS="$LDFLAGS" -D CMAKE_INSTALL_RPATH='$ORIGIN/../lib' \
+	>/logs/wherry.log
 cmake --build /build/wherry >>/logs/wherry.log || {
 	tail -n 40 /logs/wherry.log >&2
 	exit 1
 }
-DESTDIR=/stage cmake --install /build/wherry --strip --component program >>/logs/wherry.log
+for component in program extension; do
+	DESTDIR=/stage cmake --install /build/wherry --strip --component "$component"
+done >>/logs/wherry.log
 
 top=/stage/opt/wherry
-carried /build/wherry/wherry | while read -r file; do
+{ carried /build/wherry/wherry && carried /build/wherry/wherry.so; } | sort -u | while read -r file; do
 	install -s -m 644 -D "$(readlink -f "$file")" "$top/lib/${file##*/}"
 	patchelf --remove-rpath "$top/lib/${file##*/}" # or the program's would not apply
 done

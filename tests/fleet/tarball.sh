@@ -30,13 +30,15 @@ top=$(cd unpacked && echo wherry-*)
 out=$(find unpacked -type f | sort) status=$? err=
 expect "it has the program, its manual, libraries and their licences" 0 "out:/bin/wherry" \
 	"out:/lib/libpq.so.5" "out:/lib/librdkafka.so.1" "out:/lib/libcurl.so.4" "out:/lib/libssl.so.3" \
-	"out:/lib/libsqlite3.so.0" "out:/share/man/man1/wherry.1.gz" "out:/share/doc/wherry/copyright" \
+	"out:/lib/libsqlite3.so.0" "out:/lib/wherry.so" "out:/share/man/man1/wherry.1.gz" "out:/share/doc/wherry/copyright" \
 	"out:/share/doc/wherry/libraries/librdkafka" "no:/lib/libc.so" "no:ld-linux"
 newest=$(find unpacked -type f \( -name '*.so*' -o -name wherry \) -exec objdump -T {} + 2>/dev/null |
 	grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -n 1)
 [ "$newest" = "$(printf '%s\nGLIBC_2.31\n' "$newest" | sort -V | head -n 1)" ]
 result $? "it needs no newer glibc than 2.31" "$newest"
-missing=$(find unpacked/*/lib -name '*.so*' | while read -r file; do
+out=$(sqlite3 :memory: ".load ./unpacked/$top/lib/wherry" "SELECT wherry_version()" 2>&1) status=$?
+expect "SQLite loads the functions" 0 "out:0."
+missing=$(find unpacked/*/lib -name '*.so*' ! -name wherry.so | while read -r file; do
 	grep -qi "^$(sed -E 's/^lib(pq|ssl|crypto|z|yaml|curl|sqlite3).*/\1/; s/[.-].*//' <<<"${file##*/}")" \
 		<(printf '%s\n' unpacked/*/share/doc/wherry/libraries/* | sed -E 's|.*/||
 			s/^postgresql$/pq/; s/^openssl$/ssl\ncrypto/; s/^zlib$/z/; s/^libyaml$/yaml/; s/^jansson$/libjansson/
