@@ -345,31 +345,44 @@ static bool was_undone(wherry_code code, const wherry_error *err)
 					   strcmp(err->sqlstate, "40P01") == 0);
 }
 
-static wherry_code transact_again(wherry_db *db, bool quiet, wh_work_fn fn, void *ctx,
-				  wherry_error *err)
+typedef enum how { LOUDLY, QUIETLY, ALONE } how;
+
+static wherry_code run_as(wherry_db *db, how as, wh_work_fn fn, void *ctx,
+			  wherry_error *err)
+{
+	return as == ALONE ? fn(ctx, err) : transact(db, as == QUIETLY, fn, ctx, err);
+}
+
+static wherry_code again(wherry_db *db, how as, wh_work_fn fn, void *ctx,
+			 wherry_error *err)
 {
 	enum { TRIES = 5, REST_US = 2000 };
 	const bool whole = !wherry_db_in_transaction(db);
 	wherry_error own = WHERRY_ERROR_INIT, *why = err ? err : &own;
-	wherry_code code = transact(db, quiet, fn, ctx, why);
+	wherry_code code = run_as(db, as, fn, ctx, why);
 
 	for (int i = 0; i < TRIES && whole && was_undone(code, why); i++) {
 		wh_sleep(db->env, REST_US << i);
 		wh_error_clear(why);
-		code = transact(db, quiet, fn, ctx, why);
+		code = run_as(db, as, fn, ctx, why);
 	}
 	return code;
 }
 
+wherry_code wh_db_again(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error *err)
+{
+	return again(db, ALONE, fn, ctx, err);
+}
+
 wherry_code wh_db_transact(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error *err)
 {
-	return transact_again(db, false, fn, ctx, err);
+	return again(db, LOUDLY, fn, ctx, err);
 }
 
 wherry_code wh_db_transact_quietly(wherry_db *db, wh_work_fn fn, void *ctx,
 				   wherry_error *err)
 {
-	return transact_again(db, true, fn, ctx, err);
+	return again(db, QUIETLY, fn, ctx, err);
 }
 
 wherry_code wh_db_transact_once(wherry_db *db, bool quiet, wh_work_fn fn, void *ctx,

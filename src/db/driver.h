@@ -419,6 +419,10 @@ wherry_code wh_db_transact(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error
 wherry_code wh_db_transact_quietly(wherry_db *db, wh_work_fn fn, void *ctx,
 				   wherry_error *err);
 
+/* Like wh_db_transact(), for work of a lone statement, which is a transaction itself.  The driver repeats
+ * only statements of which no row came. */
+wherry_code wh_db_again(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error *err);
+
 /* Like both, for work that must not be repeated here, since callers saw what it did. */
 wherry_code wh_db_transact_once(wherry_db *db, bool quiet, wh_work_fn fn, void *ctx,
 				wherry_error *err);

@@ -344,7 +344,8 @@ static wherry_code settle_tokens(settling *s, const char *const *tokens, bool le
 	if (code == WHERRY_OK)
 		code = needs_transaction(s) ? wh_db_transact(s->delayed->store.db,
 							     settle_and_look, s, err)
-					    : settle_and_look(s, err);
+					    : wh_db_again(s->delayed->store.db,
+							  settle_and_look, s, err);
 	for (size_t i = 0; code == WHERRY_OK && i < s->n; i++) {
 		const receipt *r = &s->receipts[i];
 

@@ -255,7 +255,7 @@ static wherry_code run(offering *o, wherry_error *err)
 {
 	wherry_db *db = o->delayed->store.db;
 	bool spreads = db->driver->failure_spreads && wherry_db_in_transaction(db);
-	wherry_code code = o->n == 1 && !spreads ? offer_all(o, err)
+	wherry_code code = o->n == 1 && !spreads ? wh_db_again(db, offer_all, o, err)
 						 : wh_db_transact(db, offer_all, o, err);
 
 	for (size_t i = 0; i < o->n; i++)

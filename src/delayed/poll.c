@@ -125,6 +125,7 @@ typedef struct polling {
 	bool full; /* Look at all messages. */
 	wh_delayed_batch batch;
 	size_t n_dead; /* Messages that became dead. */
+	size_t n_before; /* Messages of statements before the one that runs. */
 } polling;
 
 /* Order messages by due time, then by id.  A statement returns rows in any order. */
@@ -185,12 +186,13 @@ static void renew_lock(polling *p)
 		new_lock(p->delayed->store.db->env, p->lock);
 }
 
-static wherry_code lease(polling *p, wherry_error *err)
+static wherry_code lease(void *ctx, wherry_error *err)
 {
+	polling *p = ctx;
 	wherry_delayed *delayed = p->delayed;
 	wherry_db *db = delayed->store.db;
 	int64_t began_us = wh_monotonic(db->env);
-	size_t first = p->batch.n;
+	size_t first = p->batch.n = p->n_before;
 	const wh_param params[] = {
 		wh_delayed_kind_param(delayed),
 		wh_delayed_now_param(delayed),
@@ -293,7 +295,8 @@ static wherry_code poll_all(void *ctx, wherry_error *err)
 	while (code == WHERRY_OK && again && (int64_t)p->batch.n < p->options.limit) {
 		again = false;
 		renew_lock(p);
-		code = lease(p, err);
+		p->n_before = p->batch.n;
+		code = wh_db_again(p->delayed->store.db, lease, p, err);
 		if (code == WHERRY_OK && p->options.max_attempts)
 			code = make_exhausted_dead(p, &again, err);
 		again = again && p->n_dead < DEAD_MOST;

@@ -209,10 +209,12 @@ static int64_t limit_of(const receiving *r)
 	return most && n > most ? most : n;
 }
 
-static wherry_code pick(receiving *r, wherry_error *err)
+static wherry_code pick(void *ctx, wherry_error *err)
 {
+	receiving *r = ctx;
 	wherry_queue *queue = r->queue;
 	wherry_db *db = queue->store.db;
+	r->batch.n = r->n_sorted; /* Without rows of a statement that was undone. */
 	const wh_param params[] = {
 		WH_INT_PARAM("full", r->full),
 		WH_INT_PARAM("after", r->full ? 0 : queue->after),
@@ -262,7 +264,7 @@ static wherry_code receive(receiving *r, wherry_error *err)
 		look_at_all(r);
 	while (code == WHERRY_OK && again) {
 		passed = r->n_passed;
-		code = pick(r, err);
+		code = wh_db_again(r->queue->store.db, pick, r, err);
 		if (code == WHERRY_OK && r->n_expired)
 			code = expire(r, err);
 		if (code == WHERRY_OK)

@@ -339,7 +339,7 @@ static wherry_code run(sending *w, wherry_error *err)
 		delayed = delayed || w->msgs[i].delay_us;
 	w->arrays = w->n > 1 && w->queue->own.send_many && !delayed;
 	code = (w->n == 1 || w->arrays) && !spreads
-		       ? insert_all(w, err)
+		       ? wh_db_again(db, insert_all, w, err)
 		       : wh_db_transact(db, insert_all, w, err);
 	return wh_queue_failed(w->queue, code, err);
 }
