@@ -124,7 +124,7 @@ typedef struct polling {
 	char lock[WH_UUID_LEN + 1];
 	bool full; /* Look at all messages. */
 	wh_delayed_batch batch;
-	size_t n_dead; /* Messages that became dead. */
+	size_t n_dead;   /* Messages that became dead. */
 	size_t n_before; /* Messages of statements before the one that runs. */
 } polling;
 
