@@ -93,10 +93,11 @@ func (d *sqlDriver) MaxConns() int {
 // A watcher notices commits of other connections to a file of SQLite, other processes' too.
 type watcher struct {
 	conn    *sql.Conn
+	query   *sql.Stmt
 	version int64
 }
 
-const watchPause = 10 * time.Millisecond
+const watchPause = 20 * time.Millisecond
 
 func (d *sqlDriver) watch(ctx context.Context) (Listener, error) {
 	if d.MaxConns() == 1 {
@@ -107,13 +108,20 @@ func (d *sqlDriver) watch(ctx context.Context) (Listener, error) {
 		return nil, err
 	}
 	w := &watcher{conn: conn}
-	_, err = w.look(ctx)
-	return w, err
+	if w.query, err = conn.PrepareContext(ctx, "PRAGMA data_version"); err == nil {
+		_, err = w.look()
+	}
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
 }
 
-func (w *watcher) look(ctx context.Context) (changed bool, err error) {
+// look does not wait, so it needs no context, for which the driver would start a goroutine.
+func (w *watcher) look() (changed bool, err error) {
 	before := w.version
-	err = w.conn.QueryRowContext(ctx, "PRAGMA data_version").Scan(&w.version)
+	err = w.query.QueryRow().Scan(&w.version)
 	return before != w.version, err
 }
 
@@ -126,7 +134,7 @@ func (w *watcher) Wait(ctx context.Context) error {
 	tick := time.NewTicker(watchPause)
 	defer tick.Stop()
 	for {
-		changed, err := w.look(ctx)
+		changed, err := w.look()
 		if changed || err != nil {
 			return err
 		}
@@ -138,4 +146,9 @@ func (w *watcher) Wait(ctx context.Context) error {
 	}
 }
 
-func (w *watcher) Close() { w.conn.Close() }
+func (w *watcher) Close() {
+	if w.query != nil {
+		w.query.Close()
+	}
+	w.conn.Close()
+}
