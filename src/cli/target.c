@@ -45,9 +45,10 @@ static bool is_pattern(const char *path, const wh_plan_relay *relay)
 		stderr,
 		"wherry: relay '%s' of %s stands for the outboxes of all %s that match '%s': "
 		"name one of them, as in %s\n",
-		relay->name, path, wh_plan_in_files(relay) ? "files" : "schemas",
-		relay->match.value,
-		wh_plan_in_files(relay) ? "sqlite:FOLDER/FILE" : "URL#SCHEMA.outbox");
+		relay->name, path, wh_plan_places(relay), relay->match.value,
+		wh_plan_in_files(relay)  ? "sqlite:FOLDER/FILE"
+		: relay->databases.value ? "postgres://HOST/DATABASE"
+					 : "URL#SCHEMA.outbox");
 	return true;
 }
 

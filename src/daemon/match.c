@@ -47,7 +47,7 @@ static void connect_again(wh_matches *m, int64_t now)
 
 	if (!wh_match_check(m, wh_match_open(&m->plan, &m->db, &err), &err, now))
 		return;
-	if (wh_match_fd(m->db) < 0)
+	if (wh_match_exact(m->db) && wh_match_fd(m->db) < 0)
 		wh_match_say(
 			m, WHERRY_LOG_WARN, "pooler",
 			wh_log_note(
@@ -81,8 +81,12 @@ static void hear(wh_matches *m, int64_t now)
 			if (!o || o->stage != WH_RESTING)
 				continue;
 			if (!wh_match_exact(m->db)) {
-				m->heard = o->alerted = true;
-				wh_match_stir(o, now);
+				o->alerted = true;
+				m->heard |= wh_match_stirs(m->db);
+				if (wh_match_stirs(m->db))
+					wh_match_stir(o, now);
+				else
+					o->due_us = wh_sooner(o->due_us, o->calm_at_us);
 				continue;
 			}
 			o->alerted = true;
@@ -151,6 +155,8 @@ static int64_t next_due(wh_matches *m, int64_t now)
 			   : wh_sooner(m->connect_us, now + SHOW_US);
 
 	at = wh_sooner(at, wh_match_close_unused(m, now));
+	if (m->db && wh_match_hear_us(m->db))
+		at = wh_sooner(at, now + wh_match_hear_us(m->db));
 	for (size_t i = 0; m->db && i < m->n; i++)
 		if (m->all[i]->stage == WH_RESTING)
 			at = wh_sooner(at, m->all[i]->due_us);

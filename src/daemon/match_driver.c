@@ -3,11 +3,14 @@
  */
 #include "daemon/match_driver.h"
 
+#include <fnmatch.h>
+
 wherry_code wh_match_open(const wh_plan_relay *relay, wh_match_db **out,
 			  wherry_error *err)
 {
-	const wh_match_driver *driver =
-		wh_plan_in_files(relay) ? &wh_match_files : &wh_match_schemas;
+	const wh_match_driver *driver = wh_plan_in_files(relay)  ? &wh_match_files
+					: relay->databases.value ? &wh_match_databases
+								 : &wh_match_schemas;
 
 	return driver->open(relay, out, err);
 }
@@ -41,6 +44,26 @@ const char *wh_match_none(const wh_match_db *m, bool any_place)
 bool wh_match_exact(const wh_match_db *m)
 {
 	return m->driver->exact;
+}
+
+bool wh_match_stirs(const wh_match_db *m)
+{
+	return m->driver->stirs;
+}
+
+int64_t wh_match_hear_us(const wh_match_db *m)
+{
+	return m->driver->hear_us;
+}
+
+int64_t wh_match_probe_us(const wh_match_db *m)
+{
+	return m->driver->probe_us;
+}
+
+bool wh_match_fits(const char *pattern, const char *name)
+{
+	return fnmatch(pattern, name, FNM_NOESCAPE | FNM_PERIOD) == 0;
 }
 
 size_t wh_match_look_most(const wh_match_db *m)

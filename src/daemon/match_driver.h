@@ -11,6 +11,9 @@ typedef struct wh_match_driver {
 	/* No place matches; places match, and none has an outbox. */
 	const char *none, *none_has;
 	bool exact; /* Writers notify after their commit, and the session with the lock hears all of them. */
+	bool stirs; /* A notification means that a commit may follow: several looks do. */
+	int64_t hear_us; /* heard() is called so often; 0: fd() says when. */
+	int64_t probe_us; /* Between two looks at an outbox about which nothing is heard. */
 	size_t look_most; /* Most outboxes to look at in one turn of the thread. */
 
 	wherry_code (*open)(const wh_plan_relay *relay, wh_match_db **out,
@@ -39,7 +42,10 @@ struct wh_match_db {
 	wh_name name; /* Of the outbox; its schema is empty. */
 };
 
-extern const wh_match_driver wh_match_schemas, wh_match_files;
+extern const wh_match_driver wh_match_schemas, wh_match_files, wh_match_databases;
+
+/* Does a name match the pattern? */
+bool wh_match_fits(const char *pattern, const char *name);
 
 /* Visit the row of "look"; ctx is the wh_match_row. */
 wherry_code wh_match_take_found(void *ctx, const wh_row *row, wherry_error *err);
@@ -48,7 +54,10 @@ wherry_code wh_match_take_found(void *ctx, const wh_row *row, wherry_error *err)
 
 typedef struct wh_match_each {
 	wh_db_options options;
-	wh_sql sql;
+	const char *dialect;
+	wh_name name; /* Its schema may be empty: the database says it. */
+	wh_sql sql;   /* The statements, of the last schema. */
+	char schema[WH_NAME_MOST + 1];
 } wh_match_each;
 
 wherry_code wh_match_each_open(const wh_plan_relay *relay, const char *dialect,

@@ -7,7 +7,6 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -135,11 +134,6 @@ static const char *suffix_of(const char *name)
 	return "";
 }
 
-static bool matches(const files *f, const char *name)
-{
-	return fnmatch(f->pattern, name, FNM_NOESCAPE | FNM_PERIOD) == 0;
-}
-
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(((const file *)a)->name, ((const file *)b)->name);
@@ -185,7 +179,8 @@ static wherry_code list_files(wh_match_db *base, wh_match_row *out, size_t most,
 	while (n < most && (entry = readdir(dir))) {
 		if ((entry->d_type != DT_REG && entry->d_type != DT_LNK &&
 		     entry->d_type != DT_UNKNOWN) ||
-		    *suffix_of(entry->d_name) || !matches(f, entry->d_name))
+		    *suffix_of(entry->d_name) ||
+		    !wh_match_fits(f->pattern, entry->d_name))
 			continue;
 		out[n] = (wh_match_row){.key = (int64_t)entry->d_ino};
 		(void)snprintf(out[n++].schema, sizeof(out->schema), "%s", entry->d_name);
@@ -217,7 +212,8 @@ static wh_heard heard_of(const files *f, const struct inotify_event *event)
 	(void)snprintf(of.name, sizeof(of.name), "%s", event->name);
 	of.name[strlen(of.name) - strlen(suffix)] = 0;
 	if (!*suffix && (event->mask & (uint32_t)COMES_AND_GOES))
-		return (wh_heard){.key = matches(f, of.name) ? WH_MATCH_LIST : 0};
+		return (wh_heard){
+			.key = wh_match_fits(f->pattern, of.name) ? WH_MATCH_LIST : 0};
 	found = f->n ? bsearch(&of, f->known, f->n, sizeof(of), by_name) : NULL;
 	return (wh_heard){.key = found ? found->key : 0, .rows = found != NULL};
 }
@@ -283,6 +279,8 @@ const wh_match_driver wh_match_files = {
 	.none = "no file of the folder matches; a new one is noticed",
 	.none_has = "files match, and none has such an outbox of the layout log: create "
 		    "them with `wherry create sqlite:FOLDER/FILE`",
+	.stirs = true,
+	.probe_us = 60 * WH_SECOND,
 	.look_most = LOOK_MOST,
 	.open = open_files,
 	.close = close_files,

@@ -307,6 +307,7 @@ const wh_match_driver wh_match_schemas = {
 		"schemas match, and none has such an outbox of the layout log: create "
 		"them with `wherry create URL#SCHEMA.TABLE`",
 	.exact = true,
+	.probe_us = 60 * WH_SECOND,
 	.look_most = SIZE_MAX,
 	.open = open_schemas,
 	.close = close_schemas,

@@ -67,6 +67,12 @@ const char *wh_match_what(const wh_match_db *m);
 const char *wh_match_none(const wh_match_db *m, bool any_place);
 /* Does a notification mean that a row was committed?  Otherwise a commit may follow. */
 bool wh_match_exact(const wh_match_db *m);
+/* Is it one after which several looks must follow, since the commit may be on its way? */
+bool wh_match_stirs(const wh_match_db *m);
+/* How often wh_match_heard() must be called; 0: when the descriptor can be read. */
+int64_t wh_match_hear_us(const wh_match_db *m);
+/* Time between two looks at an outbox about which nothing is heard. */
+int64_t wh_match_probe_us(const wh_match_db *m);
 /* Most outboxes to look at in one turn of the thread. */
 size_t wh_match_look_most(const wh_match_db *m);
 

@@ -39,7 +39,8 @@ wherry_code wh_match_make_slots(wh_matches *m, wherry_error *err)
 		m->slots[i].brief.env = wh_env_system;
 		m->slots[i].brief.env.log = log_record;
 		m->slots[i].brief.env.log_ctx = m;
-		m->slots[i].brief.own_db = wh_plan_in_files(&m->plan);
+		m->slots[i].brief.own_db =
+			wh_plan_in_files(&m->plan) || m->plan.databases.value;
 		m->slots[i].brief.own_pub = wh_plan_has_schema(m->plan.to.value);
 	}
 	return WHERRY_OK;
@@ -314,7 +315,7 @@ static void take_ended(wh_matches *m, wh_match *o, int64_t now)
 	wh_match_add_stats(&m->ended, &view.stats);
 	m->restarts += view.restarts;
 	wh_match_rest(o, now);
-	if (m->db && !wh_match_exact(m->db)) /* Writers were not heard meanwhile. */
+	if (m->db && wh_match_stirs(m->db)) /* Writers were not heard meanwhile. */
 		wh_match_stir(o, now);
 	if (view.restarts && !o->stopping) {
 		wh_match_fail(m, o, view.why, now);

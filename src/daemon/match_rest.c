@@ -14,6 +14,7 @@ enum {
 	LAST_TRY_US = WH_SECOND,
 	PROBE_STEP_US = 10 * WH_SECOND,
 	GONE_US = 5 * WH_SECOND, /* Until one is looked at again for which that failed. */
+	CALM_MOST_US = 16 * WH_SECOND,
 	LOCKED_US = 250000 /* Until one is looked at again that somebody has locked. */
 };
 
@@ -85,7 +86,7 @@ static void take_trouble(wh_matches *m, wh_match *o, int64_t now)
 		o->due_us = now + LOCKED_US;
 		return;
 	}
-	o->due_us = now + wh_match_around(2 * WH_MATCH_PROBE_US);
+	o->due_us = now + wh_match_around(2 * PROBE_STEP_US);
 	if (o->row.trouble == WH_MATCH_FAILED) {
 		wh_match_fail(m, o, o->row.why, now);
 		return;
@@ -111,10 +112,19 @@ static bool decide(wh_matches *m, wh_match *o, int64_t now)
 	bool work = f->rows || f->due_us == 0 || (o->control && f->exceptions) ||
 		    now >= o->upkeep_us;
 
+	/* Rows may be written all the time, and to other tables. */
+	if (work)
+		o->calm_us = 0;
+	else if (o->alerted)
+		o->calm_us =
+			o->calm_us * 2 < CALM_MOST_US ? o->calm_us * 2 : CALM_MOST_US;
+	if (o->calm_us < WH_SECOND)
+		o->calm_us = WH_SECOND;
+	o->calm_at_us = now + o->calm_us;
 	o->alerted = o->control = o->told_none = false;
 	o->none_us = 0;
 	/* In steps, so that one statement looks at many. */
-	o->probe_us = wh_later(now, wh_match_around(2 * WH_MATCH_PROBE_US));
+	o->probe_us = wh_later(now, wh_match_around(2 * wh_match_probe_us(m->db)));
 	o->probe_us += PROBE_STEP_US - o->probe_us % PROBE_STEP_US;
 	o->foreign = f->leased_us > 0 && !f->ended;
 	if (o->foreign) {

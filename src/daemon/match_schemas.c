@@ -15,7 +15,10 @@ enum {
 
 static bool same_table(const wh_matches *a, const wh_matches *b)
 {
-	return strcmp(a->plan.from.value, b->plan.from.value) == 0 &&
+	const char *one = a->plan.databases.value, *other = b->plan.databases.value;
+
+	return !one == !other && (!one || strcmp(one, other) == 0) &&
+	       strcmp(a->plan.from.value, b->plan.from.value) == 0 &&
 	       strcmp(wh_config_text(a->plan.config, WH_RELAY_TABLE),
 		      wh_config_text(b->plan.config, WH_RELAY_TABLE)) == 0;
 }

@@ -60,8 +60,10 @@ typedef struct wh_match {
 	char why[160];         /* Why its relay failed; "": it did not. */
 	int64_t tell_us;       /* When to log that, if it is not dropped until then. */
 	bool told;             /* It was logged. */
-	int64_t none_us;       /* Since when it has no outbox; 0: it has. */
-	bool told_none;        /* That was logged. */
+	/* The least time from a notification without work to the next look, and when that is over. */
+	int64_t calm_us, calm_at_us;
+	int64_t none_us; /* Since when it has no outbox; 0: it has. */
+	bool told_none;  /* That was logged. */
 } wh_match;
 
 struct wh_matches {

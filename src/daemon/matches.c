@@ -83,6 +83,8 @@ static void share_servers(wh_daemon *d, const wh_plan *plan)
 			     wh_plan_same_server(
 				     url, wh_matches_plan(d->matches[k])->from.value);
 		share = all / n - 1;
+		if (wh_matches_plan(d->matches[i])->databases.value)
+			share--; /* One that looks into a database. */
 		wh_match_limit(d->matches[i], share > 1 ? (size_t)share : 1);
 	}
 }

@@ -98,16 +98,18 @@ static void check_server_connections(wh_reading *r, const yaml_node_t *value)
 			relay->match.value && relay->from.value
 				? (int64_t)wh_plan_on_server(r->plan, relay->from.value)
 				: 0;
+		int least = WH_PLAN_SERVER_LEAST;
 
-		if (r->plan->server_connections >= n * WH_PLAN_SERVER_LEAST)
+		if (relay->databases.value)
+			least = WH_PLAN_SERVER_LEAST + 1;
+		if (r->plan->server_connections >= n * least)
 			continue;
 		wh_plan_problem(
 			r, value->start_mark,
 			"server_connections is too low: the number of relays with "
 			"match on one server is %lld, and each needs %d: write "
 			"%lld or more",
-			(long long)n, WH_PLAN_SERVER_LEAST,
-			(long long)n * WH_PLAN_SERVER_LEAST);
+			(long long)n, least, (long long)n * least);
 		return;
 	}
 }
@@ -361,6 +363,9 @@ bool wh_plan_same(const wh_plan_relay *a, const wh_plan_relay *b)
 	       strcmp(a->to.value, b->to.value) == 0 &&
 	       !a->match.value == !b->match.value &&
 	       (!a->match.value || strcmp(a->match.value, b->match.value) == 0) &&
+	       !a->databases.value == !b->databases.value &&
+	       (!a->databases.value ||
+		strcmp(a->databases.value, b->databases.value) == 0) &&
 	       a->connections == b->connections &&
 	       wh_plan_same_settings(a->config, b->config);
 }

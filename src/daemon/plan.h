@@ -43,6 +43,9 @@ typedef struct wh_plan_relay {
 	char *name;
 	wh_plan_text from, to;
 	wh_plan_text match; /* Of schemas, "tenant_*"; NULL: it is one relay. */
+	/* A query that lists databases of the server; NULL: the outboxes are in one.  match has "*" then, unless the
+	 * file has another pattern. */
+	wh_plan_text databases;
 	int64_t connections; /* With match: most relays that run at once; 0: the default. */
 	wherry_config *config;
 	char *raw[WH_SETTING_COUNT]; /* Settings as written; NULL: not in the file. */
@@ -132,6 +135,8 @@ void wh_plan_clear(wh_plan *plan);
  * Clear *out in any case. */
 wherry_code wh_plan_read_most(const char *path, wh_plan *out, wh_buf *problems,
 			      wherry_error *err);
+/* "schemas": where the outboxes of a relay with match are. */
+const char *wh_plan_places(const wh_plan_relay *relay);
 /* Does the relay have match, and are its outboxes in the files of a folder? */
 bool wh_plan_in_files(const wh_plan_relay *relay);
 /* Put a schema's name where {schema} stands in a destination.  The caller frees *out.

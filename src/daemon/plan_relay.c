@@ -81,8 +81,8 @@ static void take_connections(wh_reading *r, wh_plan_relay *relay,
 				WH_PLAN_CONNECTIONS_MOST, text);
 }
 
-static const char *const relay_words[] = {"name",  "from",        "to",
-					  "match", "connections", NULL};
+static const char *const relay_words[] = {"name",      "from",        "to", "match",
+					  "databases", "connections", NULL};
 
 static void visit_relay(wh_reading *r, void *ctx, const yaml_node_t *key,
 			const char *name, const yaml_node_t *value)
@@ -98,6 +98,8 @@ static void visit_relay(wh_reading *r, void *ctx, const yaml_node_t *key,
 		take_url(r, value, "to", wh_publisher_known, &relay->to, &r->to_at);
 	else if (strcmp(name, "match") == 0)
 		(void)wh_plan_take(r, value, "match", &relay->match);
+	else if (strcmp(name, "databases") == 0)
+		(void)wh_plan_take(r, value, "databases", &relay->databases);
 	else if (strcmp(name, "connections") == 0)
 		take_connections(r, relay, value);
 	else if (!wh_plan_take_setting(r, &settings, name, value))
@@ -114,6 +116,8 @@ void wh_plan_relay_clear(wh_plan_relay *relay)
 	free(relay->to.value);
 	free(relay->match.raw);
 	free(relay->match.value);
+	free(relay->databases.raw);
+	free(relay->databases.value);
 	wherry_config_free(relay->config);
 	for (size_t i = 0; i < WH_SETTING_COUNT; i++)
 		free(relay->raw[i]);
@@ -149,10 +153,22 @@ bool wh_plan_in_files(const wh_plan_relay *relay)
 	return relay->match.value && is_sqlite(&relay->from);
 }
 
-/* They stand in a destination for the name of the schema or the file of each outbox. */
-static const char *const marks[] = {"{schema}", "{file}"};
+/* They stand in a destination for the name of the schema, the file or the database of each outbox. */
+static const char *const marks[] = {"{schema}", "{file}", "{database}"};
 
 enum { N_MARKS = sizeof(marks) / sizeof(*marks) };
+
+static size_t place_of_set(const wh_plan_relay *relay)
+{
+	return relay->databases.value ? 2 : wh_plan_in_files(relay);
+}
+
+const char *wh_plan_places(const wh_plan_relay *relay)
+{
+	static const char *const places[N_MARKS] = {"schemas", "files", "databases"};
+
+	return places[place_of_set(relay)];
+}
 
 /* The first mark in a text; NULL: there is none. */
 static const char *find_mark(const char *text, size_t *out_len)
@@ -196,8 +212,8 @@ wherry_code wh_plan_fill(const char *to, const char *schema, char **out,
 	if (wh_plan_has_schema(to) && !is_plain(schema))
 		return wh_fail(
 			err, WHERRY_INVALID,
-			"the name '%.60s' cannot stand in 'to' for {schema} or {file}: "
-			"it must have only letters, digits, _ - and ., and begin with "
+			"the name '%.60s' cannot stand in 'to' for {schema}, {file} or "
+			"{database}: it must have only letters, digits, _ - and ., and begin with "
 			"a letter, a digit or _",
 			schema);
 	for (; (at = find_mark(to, &len)) != NULL; to = at + len) {
@@ -231,20 +247,24 @@ static void check_to(wh_reading *r, const wh_plan_relay *relay)
 			wh_plan_problem(
 				r, r->to_at,
 				"to: {schema} stands for the schema of each outbox "
-				"of a relay with match, and {file} for its file, and "
-				"this relay has one outbox: write its name, or add "
+				"of a relay with match, {file} for its file, {database} "
+				"for its database, and this relay has one outbox: write its name, or add "
 				"match: 'tenant_*'");
 		else
 			check_destination(r, relay, relay->to.value, "to", r->to_at);
 		return;
 	}
-	if (strstr(relay->to.value, marks[!wh_plan_in_files(relay)]))
-		wh_plan_problem(r, r->to_at,
-				"to: %s has no meaning for a pattern of %s: write %s",
-				marks[!wh_plan_in_files(relay)],
-				wh_plan_in_files(relay) ? "files" : "schemas",
-				marks[wh_plan_in_files(relay)]);
-	else if (wh_plan_fill(relay->to.value, "schema", &filled, NULL) == WHERRY_OK)
+	for (size_t i = 0; i < N_MARKS; i++)
+		if (i != place_of_set(relay) && strstr(relay->to.value, marks[i])) {
+			wh_plan_problem(
+				r, r->to_at,
+				"to: %s has no meaning for a pattern of %s: write "
+				"%s",
+				marks[i], wh_plan_places(relay),
+				marks[place_of_set(relay)]);
+			return;
+		}
+	if (wh_plan_fill(relay->to.value, "schema", &filled, NULL) == WHERRY_OK)
 		check_destination(r, relay, filled, "to", r->to_at);
 	free(filled);
 }
@@ -311,6 +331,12 @@ static const char *unfit(const char *table)
 	return NULL;
 }
 
+static bool same_text(const wh_plan_text *a, const wh_plan_text *b)
+{
+	return a->value && b->value ? strcmp(a->value, b->value) == 0
+				    : a->value == b->value;
+}
+
 /* Report another relay with the same pattern: an outbox has one destination. */
 static void check_same_match(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t at)
 {
@@ -318,6 +344,7 @@ static void check_same_match(wh_reading *r, const wh_plan_relay *relay, yaml_mar
 		const wh_plan_relay *other = &r->plan->relays[i];
 
 		if (other->name && other->match.value && other->from.value &&
+		    same_text(&other->databases, &relay->databases) &&
 		    strcmp(other->match.value, relay->match.value) == 0 &&
 		    strcmp(other->from.value, relay->from.value) == 0)
 			wh_plan_problem(r, at,
@@ -344,13 +371,23 @@ static void check_match(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 	scheme = wh_url_parse(relay->from.value, &parts, NULL) == WHERRY_OK
 			 ? wh_db_scheme(parts.scheme)
 			 : NULL;
-	why = unfit(table ? table : wh_config_text(relay->config, WH_RELAY_TABLE));
+	why = relay->databases.value
+		      ? NULL
+		      : unfit(table ? table
+				    : wh_config_text(relay->config, WH_RELAY_TABLE));
 	if (!scheme || (strcmp(scheme, "postgres") != 0 && strcmp(scheme, "sqlite") != 0))
 		wh_plan_problem(r, at,
 				"match is a pattern of schemas of PostgreSQL or of the "
 				"files of a folder of SQLite, and 'from' is %s: write a "
 				"relay for each outbox",
 				scheme ? scheme : "another database");
+	else if (relay->databases.value &&
+		 (strcmp(scheme, "postgres") != 0 || !strstr(relay->from.value, "://")))
+		wh_plan_problem(
+			r, at,
+			"databases is a query of PostgreSQL that lists databases of "
+			"the server, and 'from' is the URL of one of them, as in "
+			"postgres://HOST/postgres");
 	else if (!strpbrk(match, "*?"))
 		wh_plan_problem(
 			r, at,
@@ -441,6 +478,11 @@ static void take_relay(wh_reading *r, const yaml_node_t *value,
 			wh_plan_node(r, p->value));
 	wh_config_share(relay.config);
 	wh_plan_each(r, value, "a relay", visit_relay, &relay);
+	if (relay.databases.value && !relay.match.value) {
+		relay.match = (wh_plan_text){strdup("*"), strdup("*")};
+		if (!relay.match.raw || !relay.match.value)
+			wh_plan_problem(r, value->start_mark, "out of memory");
+	}
 	check_relay(r, &relay, value->start_mark, before);
 	relay.broken = r->n_problems > before;
 	r->plan->relays[r->plan->n_relays++] = relay;

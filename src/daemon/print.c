@@ -199,6 +199,8 @@ void wh_plan_print(const wh_plan *plan, wh_buf *out)
 		put_url(out, "to", relay->to.raw);
 		if (relay->match.raw) {
 			put_text(out, "    ", "match", relay->match.raw);
+			if (relay->databases.raw)
+				put_text(out, "    ", "databases", relay->databases.raw);
 			wh_buf_printf(out, "    %sconnections: %lld\n",
 				      relay->connections ? "" : "# ",
 				      relay->connections
@@ -264,6 +266,8 @@ void wh_plan_sample(wh_buf *out)
 		"    # On PostgreSQL, the outboxes of all schemas of a pattern; on SQLite, of the\n"
 		"    # files of a folder; and how many of them are relayed at once.\n"
 		"    # match: tenant_*\n"
+		"    # Or the outboxes of databases of the server, which a query lists.\n"
+		"    # databases: SELECT name FROM tenants\n"
 		"    # connections: 4\n");
 	each_setting(out, put_sample, NULL);
 	wh_buf_puts(

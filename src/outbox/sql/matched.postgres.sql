@@ -44,6 +44,16 @@ WHERE l.locktype = 'advisory' AND l.classid = 1669::oid AND l.objid = {'table}::
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND EXISTS (SELECT 1 FROM pg_locks AS m WHERE m.pid = l.pid AND m.locktype = 'advisory' AND m.classid = 1672::oid AND m.objid = 0::oid);
 
+-- name: has
+-- Whether there is such a table, twice.
+SELECT (to_regclass({'table}) IS NOT NULL)::integer, (to_regclass({'table}) IS NOT NULL)::integer;
+
+-- name: is-log
+SELECT count(*), 0 FROM pg_class AS c
+WHERE c.oid = to_regclass({'table}) AND c.relkind IN ('r', 'p')
+  AND EXISTS (SELECT 1 FROM pg_class AS p WHERE p.relnamespace = c.relnamespace AND p.relname = {name} || '_progress')
+  AND EXISTS (SELECT 1 FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'tx' AND NOT a.attisdropped);
+
 -- part: due
 -- Milliseconds until the first exception may be tried.  A message that waits behind a dead one of its key is not due, until an
 -- operator does something, which notifies.
