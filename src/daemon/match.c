@@ -63,6 +63,24 @@ static void connect_again(wh_matches *m, int64_t now)
 	m->list_us = now;
 }
 
+/* Its writers notified. */
+static void alert(wh_matches *m, wh_match *o, bool rows, int64_t now)
+{
+	o->alerted = true;
+	if (wh_match_stirs(m->db)) {
+		m->heard = true;
+		wh_match_stir(o, now);
+	} else if (!wh_match_exact(m->db)) {
+		o->due_us = wh_sooner(o->due_us, o->calm_at_us);
+	} else {
+		o->control |= !rows;
+		o->foreign &= rows;
+		o->due_us = o->row.lock != WH_LOCK_OTHER || !rows
+				    ? now
+				    : wh_sooner(o->due_us, now + YIELD_US);
+	}
+}
+
 static void hear(wh_matches *m, int64_t now)
 {
 	wh_heard heard[HEARD_MOST];
@@ -78,24 +96,8 @@ static void hear(wh_matches *m, int64_t now)
 			}
 			if (heard[i].key == WH_MATCH_LIST)
 				m->list_us = wh_sooner(m->list_us, now + LIST_SOON_US);
-			if (!o || o->stage != WH_RESTING)
-				continue;
-			if (!wh_match_exact(m->db)) {
-				o->alerted = true;
-				m->heard |= wh_match_stirs(m->db);
-				if (wh_match_stirs(m->db))
-					wh_match_stir(o, now);
-				else
-					o->due_us = wh_sooner(o->due_us, o->calm_at_us);
-				continue;
-			}
-			o->alerted = true;
-			o->control |= !heard[i].rows;
-			o->foreign &= heard[i].rows;
-			if (o->row.lock != WH_LOCK_OTHER || !heard[i].rows)
-				o->due_us = now;
-			else
-				o->due_us = wh_sooner(o->due_us, now + YIELD_US);
+			if (o && o->stage == WH_RESTING)
+				alert(m, o, heard[i].rows, now);
 		}
 }
 

@@ -176,7 +176,8 @@ static wherry_code list_files(wh_match_db *base, wh_match_row *out, size_t most,
 	if (!dir)
 		return wh_fail_errno(err, errno, "cannot read the folder '%s'",
 				     f->folder);
-	while (n < most && (entry = readdir(dir))) {
+	/* Only this thread reads this stream. */
+	while (n < most && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe) */
 		if ((entry->d_type != DT_REG && entry->d_type != DT_LNK &&
 		     entry->d_type != DT_UNKNOWN) ||
 		    *suffix_of(entry->d_name) ||
