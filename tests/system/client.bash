@@ -15,6 +15,11 @@ find_python() {
 	fi
 }
 
+# run_program FILE: it, and nothing between it and its signals.
+run_program() {
+	PYTHONPATH="$source_dir/clients/python/src" PYTHONDONTWRITEBYTECODE=1 exec "$python" "$1" </dev/null 9>&-
+}
+
 # run_python WHICH URL: the tests of that name of client_python.py.  The extension of a build with a
 # sanitizer needs the sanitizer's library first.
 run_python() {

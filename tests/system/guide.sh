@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The commands, SQL, files and programs of the guide work, in the order of each page, with the
-# output that the page shows.  languages.md and c.md have tests of their own (examples_orders.sh,
+# output that the page shows.  languages.md, clients.md and c.md have tests of their own (client_python.sh, examples_orders.sh,
 # examples_receivers.sh, readme.sh).
 #
 # Writes TAP.
@@ -480,7 +480,7 @@ others() {
 	local name
 
 	for name in "$guide"/*.md; do
-		[[ $name == */languages.md || $name == */c.md || $name == */deploying.md || $name == */scaling.md ]] || python3 "$blocks" others "$name"
+		[[ $name == */languages.md || $name == */clients.md || $name == */c.md || $name == */deploying.md || $name == */scaling.md ]] || python3 "$blocks" others "$name"
 	done
 }
 out=$(others)
@@ -498,7 +498,8 @@ untried() {
 			echo "$name"
 	done
 }
-check "the commands of every page are run" is "$(untried)" languages
+check "the commands of every page are run" is "$(untried)" 'clients
+languages'
 
 stop_server
 finish
