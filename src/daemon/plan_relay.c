@@ -361,13 +361,6 @@ static void check_match(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 	const char *scheme;
 	wh_url parts;
 
-	if (!match) {
-		if (relay->connections)
-			wh_plan_problem(r, at,
-					"connections is for a relay with match, which "
-					"relays the outboxes of many schemas");
-		return;
-	}
 	scheme = wh_url_parse(relay->from.value, &parts, NULL) == WHERRY_OK
 			 ? wh_db_scheme(parts.scheme)
 			 : NULL;
@@ -439,7 +432,12 @@ static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 	if (r->n_problems > problems_before || !relay->from.value || !relay->to.value)
 		return;
 	check_source(r, relay);
-	check_match(r, relay, at);
+	if (relay->match.value)
+		check_match(r, relay, at);
+	else if (relay->connections)
+		wh_plan_problem(r, at,
+				"connections is for a relay with match, which relays the "
+				"outboxes of many schemas");
 	check_to(r, relay);
 	if (*dead_letters)
 		check_destination(r, relay, dead_letters, "dead_letters",
