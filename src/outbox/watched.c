@@ -23,12 +23,14 @@ bool wh_outbox_is_watched(wherry_outbox *outbox)
 	};
 	const char *text = wh_sql_embedded("outbox", "matched", db->driver->scheme);
 	bool watched = false;
+	const wh_stmt *stmt;
 	wh_sql sql;
 
 	if (!text || wh_sql_parse_as(text, &names, &sql, NULL) != WHERRY_OK)
 		return false;
-	(void)wh_db_run(db, wh_sql_find(&sql, "watched"), NULL, 0, take, &watched, NULL,
-			NULL);
+	stmt = wh_sql_find(&sql, "watched"); /* NULL: nobody holds a lock there. */
+	if (stmt)
+		(void)wh_db_run(db, stmt, NULL, 0, take, &watched, NULL, NULL);
 	wh_db_forget(db, &sql);
 	wh_sql_clear(&sql);
 	return watched;
