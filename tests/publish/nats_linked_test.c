@@ -196,6 +196,49 @@ WHERRY_TEST(each_answer_has_its_verdict)
 	free(flight.reason);
 }
 
+/* The usual answer is read without a parser.  All others must mean what JSON says. */
+WHERRY_TEST(an_answer_that_is_nearly_the_usual_one_is_parsed)
+{
+	static const struct {
+		const char *text;
+		wh_nats_outcome outcome;
+	} answers[] = {
+		{"{\"stream\":\"ORDERS\", \"seq\":9}", WH_NATS_STORED},
+		{"{\"stream\":\"A\",  \"seq\": 123456789012345678}", WH_NATS_STORED},
+		{"{\"stream\":\"\",\"seq\":1}", WH_NATS_STORED},
+		{"{\"stream\":\"\\u00e4\",\"seq\":1}", WH_NATS_STORED},
+		{"{\"stream\":\"\xc3\xa4\",\"seq\":1}", WH_NATS_STORED},
+		{"{\"stream\":\"A\",\"domain\":\"hub\",\"seq\":1}", WH_NATS_STORED},
+		{"{\"stream\":\"A\", \"seq\":1,\"duplicate\": true}", WH_NATS_DOUBLED},
+		{"{\"stream\":\"A\",\"seq\":1,\"error\":{\"code\":503}}",
+		 WH_NATS_REFUSED},
+		{"{\"stream\":\"A\",\"seq\":01}", WH_NATS_STRANGE},
+		{"{\"stream\":\"A\",\"seq\":1.5}", WH_NATS_STRANGE},
+		{"{\"stream\":\"A\",\"seq\":}", WH_NATS_STRANGE},
+		{"{\"stream\":\"A\",\"seq\":1}x", WH_NATS_STRANGE},
+		{"{\"stream\":\"A\",\"seq\":1", WH_NATS_STRANGE},
+		{"{\"stream\":\"\xff\",\"seq\":1}", WH_NATS_STRANGE},
+		{"{\"stream\":\"A", WH_NATS_STRANGE},
+		{"", WH_NATS_STRANGE},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
+		size_t len = strlen(answers[i].text);
+		char *exactly =
+			malloc(len ? len : 1); /* So that asan sees a read behind it. */
+		wh_nats_answer answer;
+
+		assert_non_null(exactly);
+		memcpy(exactly, answers[i].text, len);
+		answer = wh_nats_answer_read(exactly, len);
+		if (answer.outcome != answers[i].outcome)
+			fail_msg("%s: outcome %d", answers[i].text, answer.outcome);
+		free(answer.text);
+		free(exactly);
+	}
+}
+
 WHERRY_TEST(a_late_answer_finds_no_message)
 {
 	wh_nats_jobs jobs = {NULL, 0, 0};

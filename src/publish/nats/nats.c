@@ -21,7 +21,6 @@
 #include "publish/readback.h"
 
 enum {
-	ANSWERS = 256,        /* Read at once. */
 	GRACE_US = 1000000,   /* For messages in flight when the relay stops. */
 	LEFT_MOST = 4,        /* Links that end at the same time. */
 	CLOSING_US = 3000000, /* For them to end when the destination is closed. */
@@ -315,21 +314,18 @@ static void settle_forbidden(nats *p, const wh_nats_answer *answer)
 
 static void read_answers(nats *p)
 {
-	wh_nats_answer answers[ANSWERS];
 	size_t n;
+	const wh_nats_answer *answers = wh_nats_link_answers(p->link, &n);
 
-	do {
-		n = wh_nats_link_answers(p->link, answers, ANSWERS);
-		for (size_t i = 0; i < n; i++) {
-			wh_nats_job *job = wh_nats_jobs_find(&p->jobs, answers[i].token);
+	for (size_t i = 0; i < n; i++) {
+		wh_nats_job *job = wh_nats_jobs_find(&p->jobs, answers[i].token);
 
-			if (answers[i].outcome == WH_NATS_FORBIDDEN)
-				settle_forbidden(p, &answers[i]);
-			else if (job)
-				settle(p, job, &answers[i]);
-			free(answers[i].text);
-		}
-	} while (n == ANSWERS);
+		if (answers[i].outcome == WH_NATS_FORBIDDEN)
+			settle_forbidden(p, &answers[i]);
+		else if (job)
+			settle(p, job, &answers[i]);
+		free(answers[i].text);
+	}
 }
 
 /* The oldest message is late.  If others were delivered meanwhile, it is the cause. */

@@ -140,8 +140,9 @@ typedef struct wh_nats_batch {
 void wh_nats_link_send(wh_nats_link *link, wh_nats_batch *batch);
 void wh_nats_batch_free(wh_nats_batch *batch);
 
-/* Fetch up to cap answers. */
-size_t wh_nats_link_answers(wh_nats_link *link, wh_nats_answer *out, size_t cap);
+/* Take all answers that are there.  They are valid until the next call; the caller frees their
+ * texts. */
+const wh_nats_answer *wh_nats_link_answers(wh_nats_link *link, size_t *out_n);
 
 /* OK: the link has not failed. */
 wherry_code wh_nats_link_failed(wh_nats_link *link, wherry_error *err);

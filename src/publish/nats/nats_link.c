@@ -45,29 +45,40 @@ void wh_nats_link_fail(wh_nats_link *link, const wherry_error *why)
 	wh_nats_ring(link->wake_fd);
 }
 
-void wh_nats_link_push(wh_nats_link *link, wh_nats_answer answer)
+static bool have_room(wh_nats_answers *answers, size_t n)
 {
-	bool first = false, full = false;
+	size_t cap = answers->cap ? answers->cap : 256;
+	wh_nats_answer *all;
 
+	while (cap < answers->n + n)
+		cap *= 2;
+	if (cap == answers->cap)
+		return true;
+	all = realloc(answers->all, cap * sizeof(*all));
+	if (!all)
+		return false;
+	answers->all = all;
+	answers->cap = cap;
+	return true;
+}
+
+void wh_nats_link_push(wh_nats_link *link, const wh_nats_answer *answers, size_t n)
+{
+	bool first, room;
+
+	if (!n)
+		return;
 	(void)pthread_mutex_lock(&link->lock);
-	if (link->n_answers == link->cap_answers) {
-		size_t cap = link->cap_answers ? 2 * link->cap_answers : 256;
-		wh_nats_answer *more =
-			realloc(link->answers, cap * sizeof(*link->answers));
-
-		if (more) {
-			link->answers = more;
-			link->cap_answers = cap;
-		}
-		full = !more;
-	}
-	if (!full) {
-		first = !link->n_answers;
-		link->answers[link->n_answers++] = answer;
+	room = have_room(&link->answers, n);
+	first = room && !link->answers.n;
+	if (room) {
+		memcpy(link->answers.all + link->answers.n, answers,
+		       n * sizeof(*answers));
+		link->answers.n += n;
 	}
 	(void)pthread_mutex_unlock(&link->lock);
-	if (full)
-		free(answer.text); /* The message is late, and tried again. */
+	for (size_t i = 0; !room && i < n; i++)
+		free(answers[i].text); /* The message is late, and tried again. */
 	if (first)
 		wh_nats_ring(link->answers_fd);
 }
@@ -80,9 +91,10 @@ void wh_nats_link_destroy(wh_nats_link *link)
 		link->out = batch->next;
 		wh_nats_batch_free(batch);
 	}
-	for (size_t i = 0; i < link->n_answers; i++)
-		free(link->answers[i].text);
-	free(link->answers);
+	for (size_t i = 0; i < link->answers.n; i++)
+		free(link->answers.all[i].text);
+	free(link->answers.all);
+	free(link->lent.all);
 	if (link->answers_fd >= 0)
 		(void)close(link->answers_fd);
 	if (link->wake_fd >= 0)
@@ -115,33 +127,36 @@ void wh_nats_batch_free(wh_nats_batch *batch)
 
 void wh_nats_link_send(wh_nats_link *link, wh_nats_batch *batch)
 {
+	bool first;
+
 	batch->next = NULL;
 	(void)pthread_mutex_lock(&link->lock);
+	first = !link->out;
 	if (link->out)
 		link->last_out->next = batch;
 	else
 		link->out = batch;
 	link->last_out = batch;
 	(void)pthread_mutex_unlock(&link->lock);
-	wh_nats_ring(link->wake_fd);
+	if (first) /* The thread takes all of them. */
+		wh_nats_ring(link->wake_fd);
 }
 
-size_t wh_nats_link_answers(wh_nats_link *link, wh_nats_answer *out, size_t cap)
+/* The two lists change places, so that the lock is held for a moment only. */
+const wh_nats_answer *wh_nats_link_answers(wh_nats_link *link, size_t *out_n)
 {
-	size_t n;
+	wh_nats_answers taken;
 
+	link->lent.n = 0;
 	(void)pthread_mutex_lock(&link->lock);
-	n = link->n_answers < cap ? link->n_answers : cap;
-	if (n)
-		memcpy(out, link->answers, n * sizeof(*out));
-	link->n_answers -= n;
-	if (link->n_answers)
-		memmove(link->answers, link->answers + n,
-			link->n_answers * sizeof(*link->answers));
-	else if (link->error.code == WHERRY_OK)
+	taken = link->answers;
+	link->answers = link->lent;
+	if (taken.n && link->error.code == WHERRY_OK)
 		wh_nats_hush(link->answers_fd);
 	(void)pthread_mutex_unlock(&link->lock);
-	return n;
+	link->lent = taken;
+	*out_n = taken.n;
+	return taken.all;
 }
 
 wherry_code wh_nats_link_failed(wh_nats_link *link, wherry_error *err)

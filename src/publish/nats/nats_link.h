@@ -15,6 +15,13 @@ typedef enum wh_nats_making {
 	WH_NATS_NOT_MADE
 } wh_nats_making;
 
+enum { WH_NATS_HEARD = 64 };
+
+typedef struct wh_nats_answers {
+	wh_nats_answer *all;
+	size_t n, cap;
+} wh_nats_answers;
+
 struct wh_nats_link {
 	wh_nats_settings *set;
 	pthread_t thread;
@@ -26,6 +33,10 @@ struct wh_nats_link {
 	natsConnection *connection;
 	natsSubscription *replies;
 	bool writing; /* libnats has bytes to write. */
+
+	/* libnats' thread's: answers that it has not yet given to the relay. */
+	wh_nats_answer heard[WH_NATS_HEARD];
+	size_t n_heard;
 
 	atomic_size_t
 		max_payload; /* The most bytes of a message that the server takes; 0: it has not said so yet. */
@@ -39,8 +50,9 @@ struct wh_nats_link {
 	wh_nats_making stream;
 	wherry_error error; /* OK: it has not failed. */
 	wh_nats_batch *out, *last_out;
-	wh_nats_answer *answers;
-	size_t n_answers, cap_answers;
+	wh_nats_answers answers;
+
+	wh_nats_answers lent; /* The relay's: what it took last. */
 };
 
 /* Make a descriptor readable. */
@@ -50,8 +62,8 @@ void wh_nats_hush(int fd);
 /* The link has failed.  The first error is kept. */
 void wh_nats_link_fail(wh_nats_link *link, const wherry_error *why);
 
-/* Give an answer to the relay. */
-void wh_nats_link_push(wh_nats_link *link, wh_nats_answer answer);
+/* Give answers to the relay, which frees their texts. */
+void wh_nats_link_push(wh_nats_link *link, const wh_nats_answer *answers, size_t n);
 
 /* Free a link whose thread has ended. */
 void wh_nats_link_destroy(wh_nats_link *link);

@@ -70,28 +70,44 @@ static int64_t token_of(const char *subject)
 	return dot && wh_parse_int(dot + 1, &token) ? token : 0;
 }
 
-/* A thread of libnats calls this. */
-static void on_reply(natsConnection *connection, natsSubscription *sub, natsMsg *msg,
-		     void *closure)
+/* The answer in a message, which it destroys. */
+static wh_nats_answer answer_of(natsMsg *msg)
 {
-	wh_nats_link *link = closure;
 	wh_nats_answer answer = {.outcome = WH_NATS_UNANSWERED};
 
-	(void)connection;
-	(void)sub;
 	if (!natsMsg_IsNoResponders(msg))
 		answer = wh_nats_answer_read(natsMsg_GetData(msg),
 					     (size_t)natsMsg_GetDataLength(msg));
 	answer.token = token_of(natsMsg_GetSubject(msg));
 	natsMsg_Destroy(msg);
-	if (answer.token != stream_token) {
-		wh_nats_link_push(link, answer);
-		return;
+	return answer;
+}
+
+/* A thread of libnats calls this.  While more answers wait, it gives none to the relay, so that it
+ * wakes the relay less often.  A synchronous subscription would need no thread, but hides which
+ * message has no responders. */
+static void on_reply(natsConnection *connection, natsSubscription *sub, natsMsg *msg,
+		     void *closure)
+{
+	wh_nats_link *link = closure;
+	wh_nats_answer answer = answer_of(msg);
+	int more = 0;
+
+	(void)connection;
+	if (answer.token == stream_token) {
+		/* STRANGE: it is a description of the stream. */
+		note_stream(link, &answer,
+			    answer.outcome == WH_NATS_STRANGE ||
+				    answer.number == STREAM_EXISTS);
+		free(answer.text);
+	} else {
+		link->heard[link->n_heard++] = answer;
 	}
-	note_stream(link, &answer,
-		    answer.outcome == WH_NATS_STRANGE || /* A description of it. */
-			    answer.number == STREAM_EXISTS);
-	free(answer.text);
+	if (link->n_heard < WH_NATS_HEARD &&
+	    natsSubscription_GetPending(sub, &more, NULL) == NATS_OK && more > 0)
+		return;
+	wh_nats_link_push(link, link->heard, link->n_heard);
+	link->n_heard = 0;
 }
 
 /* The subject in a text such as "Permissions Violation for Publish to "orders.x"", of which
@@ -116,10 +132,12 @@ static void on_error(natsConnection *connection, natsSubscription *sub, natsStat
 	(void)connection;
 	(void)sub;
 	if (subject && strncmp(subject, "$JS.", 4) != 0) {
-		wh_nats_link_push(link, (wh_nats_answer){.subject = wh_hash(
-								 WH_HASH_START, subject,
-								 strcspn(subject, "\"'")),
-							 .outcome = WH_NATS_FORBIDDEN});
+		const wh_nats_answer answer = {
+			.subject =
+				wh_hash(WH_HASH_START, subject, strcspn(subject, "\"'")),
+			.outcome = WH_NATS_FORBIDDEN};
+
+		wh_nats_link_push(link, &answer, 1);
 		return;
 	}
 	if (subject)
@@ -153,6 +171,8 @@ static void on_deaf(void *closure)
 {
 	wh_nats_link *link = closure;
 
+	wh_nats_link_push(link, link->heard, link->n_heard);
+	link->n_heard = 0;
 	(void)pthread_mutex_lock(&link->lock);
 	link->deaf = true;
 	(void)pthread_cond_signal(&link->changed);
@@ -315,6 +335,7 @@ static wh_nats_batch *take_out(wh_nats_link *link)
 static void publish_one(wh_nats_link *link, natsMsg *msg)
 {
 	natsStatus s = natsConnection_PublishMsg(link->connection, msg);
+	wh_nats_answer answer = {.outcome = WH_NATS_TOO_LARGE};
 	char text[200];
 
 	if (s == NATS_OK)
@@ -327,9 +348,9 @@ static void publish_one(wh_nats_link *link, natsMsg *msg)
 		       "its body and headers are over %" PRId64
 		       " bytes, the server's max_payload: raise it, " WH_OR_BODY_STORE,
 		       natsConnection_GetMaxPayload(link->connection));
-	wh_nats_link_push(link, (wh_nats_answer){.token = token_of(natsMsg_GetReply(msg)),
-						 .outcome = WH_NATS_TOO_LARGE,
-						 .text = strdup(text)});
+	answer.token = token_of(natsMsg_GetReply(msg));
+	answer.text = strdup(text);
+	wh_nats_link_push(link, &answer, 1);
 }
 
 /* Publish while little waits to be written. */
