@@ -125,6 +125,13 @@ static const char *without_place(const char *text)
 	return end ? end + 3 : text;
 }
 
+/* With TLS 1.3 the server judges the client's certificate when the handshake is over, and libnats
+ * does not report the alert. */
+static bool perhaps_certificate(const wh_nats_settings *set, const char *text)
+{
+	return set->secure && (strstr(text, "got ''") || strstr(text, "SSL_write error"));
+}
+
 wherry_code wh_nats_fail(const wh_nats_settings *set, natsStatus status,
 			 wherry_error *err)
 {
@@ -157,6 +164,8 @@ wherry_code wh_nats_fail(const wh_nats_settings *set, natsStatus status,
 			"write nats://",
 			set->hosts);
 	case NATS_SSL_ERROR:
+		if (perhaps_certificate(set, text))
+			break;
 		(void)snprintf(before, sizeof(before), "nats: no TLS with %.60s",
 			       set->hosts);
 		return wh_fail_answer(err, WHERRY_CLOSED, native, before, text,
@@ -167,7 +176,14 @@ wherry_code wh_nats_fail(const wh_nats_settings *set, natsStatus status,
 			       set->hosts);
 		return wh_fail_answer(err, WHERRY_CLOSED, native, before, text, NULL);
 	default:
-		(void)snprintf(before, sizeof(before), "nats: %.60s", set->hosts);
-		return wh_fail_answer(err, WHERRY_CLOSED, native, before, text, NULL);
+		break;
 	}
+	(void)snprintf(before, sizeof(before), "nats: %.60s", set->hosts);
+	return wh_fail_answer(
+		err, WHERRY_CLOSED, native, before, text,
+		!perhaps_certificate(set, text) ? NULL
+		: set->cert ? "perhaps the server does not trust the certificate "
+			      "of nats.client_cert"
+			    : "perhaps the server asks for a certificate: name "
+			      "one in nats.client_cert and nats.client_key");
 }
