@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <string.h>
 
-/* What is left of an answer. */
+/* The part of an answer that is not yet read. */
 typedef struct rest {
 	const char *at, *end;
 } rest;
