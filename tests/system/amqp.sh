@@ -53,7 +53,7 @@ expect "with mandatory=off it counts as delivered" 0 "err:1 delivered, 0 retried
 w create sqlite:stuck.db
 w_in '{"n":1}' enqueue --lines sqlite:stuck.db --topic quakes
 refused() { # SENTENCE URL TEXT...
-	w relay sqlite:stuck.db "$2" --until-empty --timeout 1s
+	w relay sqlite:stuck.db "$2" --until-empty --timeout 4s
 	expect "$1" 5 "err:event=destination-down" "no:hush" "${@:3}"
 }
 refused "a broker that cannot be reached" amqp://u:hush@127.0.0.1:1 "err:cannot connect to 127.0.0.1:1"
