@@ -142,7 +142,9 @@ export class Postgres {
       unlisten: (queue) => within(10_000, call(client, "SELECT wherry_unlisten($1::text) AS answer", [queue]), ignore),
       close: async () => {
         ended = true;
-        await Promise.race([client.end().catch(ignore), sleep(1000)]);
+        const ending = new AbortController();
+        client.end().then(() => ending.abort(), () => ending.abort());
+        await sleep(1000, ending.signal);
         client.connection?.stream?.destroy();
       },
     };

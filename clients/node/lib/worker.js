@@ -109,14 +109,17 @@ export class Worker {
   }
 
   async #finish() {
-    const ended = new AbortController();
-    const all = Promise.all(this.#queues.map((queue) => queue.ended())).then(() => ended.abort());
-    const either = AbortSignal.any ? [ended.signal, this.#hurry.signal] : [ended.signal];
-    const brief = AbortSignal.any ? AbortSignal.any(either) : ended.signal;
-    if (!AbortSignal.any) this.#hurry.signal.addEventListener("abort", () => ended.abort());
-    await sleep(this.options.grace * 1000, brief);
+    const ended = new AbortController(); // ends the waiting, and its timer, which would keep the process
+    const brief = new AbortController();
+    this.#hurry.signal.addEventListener("abort", () => brief.abort());
+    if (this.#hurry.signal.aborted) brief.abort();
+    Promise.all(this.#queues.map((queue) => queue.ended())).then(() => {
+      ended.abort();
+      brief.abort();
+    });
+    await sleep(this.options.grace * 1000, brief.signal);
     for (const queue of this.#queues) queue.cancelAll(new Stopping());
-    await Promise.race([all, sleep(5000)]);
+    await sleep(5000, ended.signal);
     for (const queue of this.#queues) {
       const left = await queue.abandon();
       if (left > 0) {
