@@ -50,7 +50,7 @@ SELECT (to_regclass({'table}) IS NOT NULL)::integer, (to_regclass({'table}) IS N
 
 -- name: is-log
 SELECT count(*), 0 FROM pg_class AS c
-WHERE c.oid = to_regclass({'table}) AND c.relkind IN ('r', 'p')
+WHERE c.oid = to_regclass({'table})::oid AND c.relkind IN ('r', 'p')
   AND EXISTS (SELECT 1 FROM pg_class AS p WHERE p.relnamespace = c.relnamespace AND p.relname = {name} || '_progress')
   AND EXISTS (SELECT 1 FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'tx' AND NOT a.attisdropped);
 
