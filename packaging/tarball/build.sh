@@ -87,6 +87,25 @@ of_libmicrohttpd() {
 	configured --disable-https --disable-doc --disable-examples --disable-tools
 }
 
+# The ones that are built with CMake.
+with_cmake() { # -D OPTION=VALUE...
+	cmake -S . -B made -G Ninja -D CMAKE_BUILD_TYPE=Release -D CMAKE_INSTALL_PREFIX=$libraries \
+		-D CMAKE_INSTALL_LIBDIR=lib -D CMAKE_PREFIX_PATH=$libraries "$@"
+	cmake --build made
+	cmake --install made
+}
+
+of_librabbitmq() {
+	with_cmake -D BUILD_STATIC_LIBS=OFF -D BUILD_EXAMPLES=OFF -D BUILD_TESTS=OFF -D BUILD_TESTING=OFF \
+		-D BUILD_TOOLS=OFF -D BUILD_TOOLS_DOCS=OFF -D BUILD_API_DOCS=OFF -D ENABLE_SSL_SUPPORT=ON -D OPENSSL_ROOT_DIR=$libraries
+}
+
+# Wherry itself makes its TLS.
+of_hiredis() {
+	make "$jobs" PREFIX=$libraries dynamic hiredis.pc
+	make PREFIX=$libraries install
+}
+
 of_jansson() {
 	configured
 }
@@ -137,7 +156,8 @@ say "Building Wherry"
 export LDFLAGS="$LDFLAGS -Wl,--disable-new-dtags" # the rpath is that of all libraries, too
 rm -rf /build/wherry /stage
 cmake --preset release -S /wherry -B /build/wherry -D WHERRY_EXAMPLES=OFF -D WHERRY_BENCH=OFF \
-	-D WHERRY_POSTGRES=ON -D WHERRY_KAFKA=ON -D WHERRY_HTTP=ON -D CMAKE_INSTALL_PREFIX=/opt/wherry \
+	-D WHERRY_POSTGRES=ON -D WHERRY_KAFKA=ON -D WHERRY_HTTP=ON -D WHERRY_AMQP=ON -D WHERRY_NATS=OFF \
+	-D WHERRY_REDIS=ON -D CMAKE_INSTALL_PREFIX=/opt/wherry \
 	-D CMAKE_EXE_LINKER_FLAGS="$LDFLAGS" -D CMAKE_MODULE_LINKER_FLAGS="$LDFLAGS" -D CMAKE_INSTALL_RPATH='$ORIGIN/../lib' \
 	>/logs/wherry.log
 cmake --build /build/wherry >>/logs/wherry.log || {

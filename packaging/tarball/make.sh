@@ -13,7 +13,7 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 
 libraries=(zlib libzstd lz4 jansson libyaml nghttp2 libmicrohttpd sqlite3 openssl librdkafka
-	postgresql curl)
+	postgresql curl librabbitmq hiredis)
 base=bullseye
 suites=(trixie trixie-security bookworm bookworm-security) # of the libraries
 packages=(build-essential dpkg-dev pkg-config perl bison flex python3 python3-pip autoconf

@@ -29,7 +29,7 @@ tar -xzf "$WHERRY_TARBALL" -C unpacked
 top=$(cd unpacked && echo wherry-*)
 out=$(find unpacked -type f | sort) status=$? err=
 expect "it has the program, its manual, libraries and their licences" 0 "out:/bin/wherry" \
-	"out:/lib/libpq.so.5" "out:/lib/librdkafka.so.1" "out:/lib/libcurl.so.4" "out:/lib/libssl.so.3" \
+	"out:/lib/libpq.so.5" "out:/lib/librdkafka.so.1" "out:/lib/libcurl.so.4" "out:/lib/librabbitmq.so.4" "out:/lib/libhiredis.so" "out:/lib/libssl.so.3" \
 	"out:/lib/libsqlite3.so.0" "out:/lib/wherry.so" "out:/share/man/man1/wherry.1.gz" "out:/share/doc/wherry/copyright" \
 	"out:/share/doc/wherry/libraries/librdkafka" "no:/lib/libc.so" "no:ld-linux"
 newest=$(find unpacked -type f \( -name '*.so*' -o -name wherry \) -exec objdump -T {} + 2>/dev/null |
@@ -42,7 +42,7 @@ missing=$(find unpacked/*/lib -name '*.so*' ! -name wherry.so | while read -r fi
 	grep -qi "^$(sed -E 's/^lib(pq|ssl|crypto|z|yaml|curl|sqlite3).*/\1/; s/[.-].*//' <<<"${file##*/}")" \
 		<(printf '%s\n' unpacked/*/share/doc/wherry/libraries/* | sed -E 's|.*/||
 			s/^postgresql$/pq/; s/^openssl$/ssl\ncrypto/; s/^zlib$/z/; s/^libyaml$/yaml/; s/^jansson$/libjansson/
-			s/^lz4$/liblz4/; s/^nghttp2$/libnghttp2/') || echo "$file"
+			s/^lz4$/liblz4/; s/^nghttp2$/libnghttp2/; s/^hiredis$/libhiredis/') || echo "$file"
 done)
 [ -z "$missing" ]
 result $? "each library has its licence" "$missing"
