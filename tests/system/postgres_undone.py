@@ -86,7 +86,7 @@ def make_base():
             sys.exit(f"{words}: {done.stderr.decode()}")
 
     for words in (["create", "URL"], ["create", "URL#outbox/audit"], ["create", "--kind", "queue", "URL#jobs"],
-                  ["create", "--kind", "queue", "URL#dead"], ["create", "--kind", "delayed", "URL#later"]):
+                  ["create", "--kind", "queue", "URL#dead"], ["create", "--kind", "delayed", "URL#later"], ["create", "--kind", "inbox", "URL"]):
         must(*words)
     lines = ["enqueue", "URL", "--lines", "--topic", "t", "--key", "/k", "--id", "/id"]
     must(*lines, data=LINES)
