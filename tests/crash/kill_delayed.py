@@ -169,4 +169,4 @@ def run(folder, seed, rounds, tell_round):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.bouts("kill-delayed", 28, 240, run))
+    sys.exit(tap.bouts("kill-delayed", 40, 240, run))

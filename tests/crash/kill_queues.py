@@ -198,4 +198,4 @@ def run(folder, seed, rounds, tell_round):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.bouts("kill-queues", 26, 240, run))
+    sys.exit(tap.bouts("kill-queues", 36, 240, run))

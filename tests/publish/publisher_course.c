@@ -105,6 +105,13 @@ static void take_receipt(publisher_fixture *f, const wh_receipt *receipt)
 		end_leg(f, leg);
 }
 
+static void failed(publisher_fixture *f, const wherry_error *err)
+{
+	if (!f->n_errors++)
+		f->first_error = *err;
+	f->error = *err;
+}
+
 /* The destination failed: what is in flight has no receipts. */
 static void lose(publisher_fixture *f, const wherry_error *err)
 {
@@ -112,8 +119,7 @@ static void lose(publisher_fixture *f, const wherry_error *err)
 
 	assert_int_not_equal(err->code, WHERRY_OK);
 	assert_string_not_equal(err->message, "");
-	f->error = *err;
-	f->n_errors++;
+	failed(f, err);
 	wherry_publisher_close(f->pub);
 	f->pub = NULL;
 	for (size_t n = 0; n < f->n; n++) {
@@ -136,8 +142,7 @@ static void reopen(publisher_fixture *f)
 	if (f->pub ||
 	    wherry_publisher_open(f->url, f->config, &f->pub, &err) == WHERRY_OK)
 		return;
-	f->error = err;
-	f->n_errors++;
+	failed(f, &err);
 }
 
 static void hand_over(publisher_fixture *f)

@@ -94,8 +94,9 @@ typedef struct publisher_fixture {
 	size_t n_over, n_errors;
 	size_t n_denied;    /* receipts that say so */
 	wherry_error error; /* the destination's last */
-	char *doomed;       /* what a doomed message borrows */
-	size_t bad;         /* which one that is, counted from 1: it has one attempt */
+	wherry_error first_error;
+	char *doomed; /* what a doomed message borrows */
+	size_t bad;   /* which one that is, counted from 1: it has one attempt */
 
 	/* Called by suite_course() again and again; may play. */
 	void (*meanwhile)(struct publisher_fixture *f);
